@@ -1,0 +1,151 @@
+"""One response body, from reads to frames: content coding, framing, and what the reads themselves show."""
+
+import codecs
+from collections.abc import Sequence
+
+from sidecar.encoding import ContentDecoder, content_decoder
+from sidecar.framing.frame import Decoder, Frame, Notes
+from sidecar.framing.table import BY_NAME, Framing, by_content_type, sniff
+from sidecar.stream.arrivals import Arrivals
+
+DEFAULT_EVENT_LIMIT = 16 * 1024 * 1024
+_SNIFF_HELD = 4096
+_BURST = 5
+_SEPARATORS = (b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\xc2\x85")
+_NO_NOTES = Notes()
+
+
+class Body:
+    """Reads in, frames out.
+
+    `notes` are habits of the bytes by their names in the quirk registry; `arrivals` says when units completed.
+    """
+
+    def __init__(
+        self, *, content_type: str, content_encoding: str, asked_stream: bool, whole: bool, limit: int = DEFAULT_EVENT_LIMIT
+    ) -> None:
+        self.coding: ContentDecoder | None = content_decoder(content_encoding)
+        self.declared = by_content_type(content_type)
+        self.framing: Framing | None = BY_NAME["whole"] if whole else None
+        self.notes: set[str] = set()
+        self.arrivals = Arrivals()
+        self.size = 0
+        self.largest_unit = 0
+        self._binary = self.declared is not None and self.declared.name == "eventstream"
+        self._asked_stream = asked_stream
+        self._limit = limit
+        self._decoder: Decoder | None = self.framing.decoder(limit) if self.framing else None
+        self._held = b""  # until the framing is known
+        self._held_at = 0
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("strict")
+        self._bursts = 0
+        self._split = False  # a unit is unfinished between reads
+
+    @property
+    def framing_notes(self) -> Notes:
+        """What the framing decoder saw; all zero before it is known."""
+        return self._decoder.notes if self._decoder is not None else _NO_NOTES
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether bytes of an unfinished unit are held."""
+        return self._split
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether a coding is named and the body is so coded."""
+        return self.coding is not None and not (self.coding.mismatched or self.coding.unknown)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the body is one document."""
+        return self.framing is not None and not self.framing.streamed
+
+    def feed(self, data: bytes, at: int) -> Sequence[Frame]:
+        """One read of the wire, content coding and all."""
+        self.size += len(data)
+        self.arrivals.read(len(data))
+        decoded = data if self.coding is None else self.coding.feed(data)
+        if not decoded:
+            return ()
+        if self._split:
+            self.notes.add("event_split_across_reads")
+        frames = self._decode(decoded, at)
+        decoder = self._decoder
+        self._split = bool(self._held.strip()) if decoder is None else decoder.pending
+        return frames
+
+    def _decode(self, decoded: bytes, at: int) -> Sequence[Frame]:
+        if not self._binary:
+            if not decoded.isascii() or self._utf8.getstate()[0]:
+                self._check_text(decoded)
+            if b"\0" in decoded:
+                self.notes.add("nul_byte_in_stream")
+        decoder = self._decoder
+        if decoder is None:
+            self._held += decoded
+            self._held_at = self._held_at or at
+            framing = sniff(self._held[:_SNIFF_HELD], self.declared, asked_stream=self._asked_stream)
+            if framing is None and len(self._held) < _SNIFF_HELD:
+                return ()
+            decoder = self._begin(framing)
+            decoded, self._held = self._held, b""
+        frames = decoder.feed(decoded, at)
+        if frames:
+            self._count(frames, at)
+        return frames
+
+    def _begin(self, framing: Framing | None) -> Decoder:
+        self.framing = framing or self.declared or BY_NAME["whole"]
+        self._binary = self.framing.name == "eventstream"
+        self._decoder = decoder = self.framing.decoder(self._limit)
+        return decoder
+
+    def _count(self, frames: Sequence[Frame], at: int) -> None:
+        units = 0
+        for frame in frames:
+            if frame.size > self.largest_unit:
+                self.largest_unit = frame.size
+            data = frame.data
+            if data is not None:
+                units += 1
+                if not data.isascii() and any(mark in data for mark in _SEPARATORS):
+                    self.notes.add("unicode_line_separator_in_data")
+            elif any(line.strip() == b"[DONE]" for line in frame.stray):
+                units += 1
+        if units:
+            self.arrivals.add(units, at)
+            if units > 1:
+                self.notes.add("multiple_events_per_read")
+            if units >= _BURST:
+                self._bursts += 1
+                if self._bursts > 1:
+                    self.notes.add("burst_delivery")
+
+    def _check_text(self, decoded: bytes) -> None:
+        """Bad UTF-8 and characters cut by a read."""
+        try:
+            self._utf8.decode(decoded)
+        except UnicodeDecodeError:
+            self.notes.add("invalid_utf8")
+            self._utf8.reset()
+            return
+        if self._utf8.getstate()[0]:
+            self.notes.add("utf8_split_across_reads")
+
+    def close(self) -> list[Frame]:
+        """The body ended, in whatever way: what was pending."""
+        frames: list[Frame] = []
+        if self.coding is not None:
+            rest = self.coding.close()
+            if rest:
+                frames += self._decode(rest, self.arrivals.last)
+        if self._decoder is None and self._held:
+            decoder = self._begin(sniff(self._held, self.declared, asked_stream=self._asked_stream))
+            held, self._held = self._held, b""
+            fed = list(decoder.feed(held, self._held_at))
+            self._count(fed, self._held_at)
+            frames += fed
+        if self._decoder is not None:
+            frames += self._decoder.close()
+        return frames

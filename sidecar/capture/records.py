@@ -1,0 +1,111 @@
+"""The records that cross from the proxy to the analyzer. Times are CLOCK_MONOTONIC nanoseconds read in the proxy.
+
+On the wire each is a msgpack array, its tag first; `stream` numbers the exchanges of one connection of one proxy.
+A change that an older reader would misread raises VERSION.
+"""
+
+from typing import Literal
+
+import msgspec
+
+VERSION = 1
+
+EndedKind = Literal["eof", "upstream_reset", "upstream_failed", "client_disconnect"]
+
+type Headers = list[tuple[str, str]]
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Common to all records: the exchange it belongs to and when."""
+
+    stream: int
+    at: int
+
+
+class Opened(Record, tag="o"):
+    """A request head came. Target and headers are redacted already."""
+
+    id: str
+    wall_ns: int
+    """Wall clock in Unix nanoseconds, read together with `at`."""
+    method: str
+    scheme: str
+    host: str
+    port: int
+    target: str
+    http_version: str
+    headers: Headers
+    worker: int = 0
+    listener: str = ""
+
+
+class RequestBody(Record, tag="b"):
+    """A piece of the request body."""
+
+    data: bytes
+
+
+class RequestSent(Record, tag="s"):
+    """The last byte of the request was forwarded: t0."""
+
+
+class ResponseHead(Record, tag="h"):
+    """The response head came."""
+
+    status: int
+    http_version: str
+    headers: Headers
+
+
+class Chunk(Record, tag="c"):
+    """One read of the response body, bytes exactly as forwarded."""
+
+    data: bytes
+
+
+class Ended(Record, tag="e"):
+    """The exchange is over."""
+
+    kind: EndedKind
+    error: str = ""
+    """The proxy's own words where it did not end well."""
+
+
+class Lost(Record, tag="l"):
+    """Telemetry of this exchange was dropped: it gets no verdict."""
+
+    records: int = 0
+    bytes: int = 0
+
+
+class Health(Record, tag="p"):
+    """How the proxy process itself is; `stream` is 0. Counters since its start."""
+
+    worker: int
+    streams_lost: int
+    records_dropped: int
+    outbox_bytes: int
+    failures: int
+    """Exceptions inside the tee, swallowed so that traffic goes on."""
+    tee_count: int
+    """Tee calls that were timed (a sample)."""
+    tee_seconds: float
+    tee_buckets: list[int]
+    loop_lag_seconds: float
+    """Largest lag of the event loop since the last report."""
+
+
+AnyRecord = Opened | RequestBody | RequestSent | ResponseHead | Chunk | Ended | Lost | Health
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
+    """First message of a proxy on a connection."""
+
+    version: int
+    worker: int
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
+    """The analyzer's answer: the version it reads. They must be equal."""
+
+    version: int

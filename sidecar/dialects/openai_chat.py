@@ -1,0 +1,305 @@
+"""OpenAI's chat completions, streamed and whole, and the many endpoints that call themselves compatible with it."""
+
+import json
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from sidecar.dialects.base import JsonDialect
+from sidecar.dialects.openai_habits import ChatHabits
+from sidecar.dialects.openai_usage import usage_of
+from sidecar.dialects.request import Request
+from sidecar.dialects.signals import (
+    Annotation,
+    Content,
+    Finish,
+    Identity,
+    InBandError,
+    KeepAlive,
+    Role,
+    Signal,
+    ToolCall,
+    WholeText,
+)
+from sidecar.framing.frame import Frame
+
+# Members whose type varies between endpoints are Any: a number where a string belongs is a habit, not a failure.
+
+
+class Function(msgspec.Struct, gc=False):
+    name: Any = UNSET
+    arguments: Any = UNSET
+
+
+class ToolDelta(msgspec.Struct, gc=False):
+    index: Any = UNSET
+    id: Any = UNSET
+    function: Function | None | UnsetType = UNSET
+    custom: Any = UNSET
+
+
+class Delta(msgspec.Struct, gc=False):
+    """A delta, or a message of a whole body."""
+
+    role: Any = UNSET
+    content: Any = UNSET
+    refusal: Any = UNSET
+    reasoning_content: Any = UNSET
+    reasoning: Any = UNSET
+    reasoning_details: Any = UNSET
+    tool_calls: list[ToolDelta] | None | UnsetType = UNSET
+    function_call: Function | None | UnsetType = UNSET
+    audio: Any = UNSET
+    images: Any = UNSET
+
+
+class Choice(msgspec.Struct, gc=False):
+    index: Any = UNSET
+    delta: Delta | None | UnsetType = UNSET
+    message: Delta | None | UnsetType = UNSET
+    finish_reason: Any = UNSET
+    usage: Any = UNSET
+    error: Any = UNSET
+    text: Any = UNSET
+    content_filter_offsets: Any = UNSET
+
+
+class Chunk(msgspec.Struct, gc=False):
+    id: Any = UNSET
+    object: Any = UNSET
+    type: Any = UNSET
+    model: Any = UNSET
+    choices: list[Choice] | None | UnsetType = UNSET
+    usage: Any = UNSET
+    error: Any = UNSET
+    x_groq: Any = UNSET
+    timings: Any = UNSET
+    prompt_progress: Any = UNSET
+    prompt_filter_results: Any = UNSET
+    prompt_annotations: Any = UNSET
+    base_resp: Any = UNSET
+    success: Any = UNSET
+    message: Any = UNSET
+    service_tier: Any = UNSET
+    system_fingerprint: Any = UNSET
+
+
+_HEARTBEATS = frozenset({"ping", "keepalive", "keep-alive", "heartbeat"})
+_FAILURES = ("error", "network_error", "malformed_function_call", "unexpected_tool_call", "tool_call_error")
+_decoder = msgspec.json.Decoder(Chunk)
+
+
+class OpenAIChat(JsonDialect[Chunk]):
+    """`POST …/chat/completions`."""
+
+    name: ClassVar[str] = "openai.chat"
+    terminators: ClassVar[frozenset[str]] = frozenset({"done_sentinel"})
+    shape = Chunk
+    decode = staticmethod(_decoder.decode)
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self._habits = ChatHabits()
+        self._id: Any = None
+
+    def conclude(self) -> list[Signal]:
+        return self._habits.of_indexes(asked=self.request.n)
+
+    def read(self, event: Chunk, frame: Frame) -> list[Signal]:
+        choices = event.choices
+        if choices.__class__ is list and len(choices) == 1 and event.usage is UNSET and event.error is UNSET:  # type: ignore[arg-type]
+            choice = choices[0]  # type: ignore[index]
+            delta = choice.delta
+            if delta.__class__ is Delta and choice.finish_reason is None and self._habits.is_settled(event, choice):
+                content = delta.content  # type: ignore[union-attr]
+                if content.__class__ is str and content and _only_content(delta):  # type: ignore[arg-type]
+                    return [Content("text", content, choice.index, len(content))]
+        return self._read_general(event, frame)
+
+    def _read_general(self, event: Chunk, frame: Frame) -> list[Signal]:
+        signals: list[Signal] = []
+        if frame.event:
+            signals.append(Annotation("sse_event_name_on_chat"))
+        if self._states_error(event, frame):
+            loose = json.loads(frame.data.decode("utf-8", "replace")) if frame.data else None
+            signals += self.error_signals(loose, named=frame.event == "error")
+            if event.choices is UNSET:
+                return signals
+            if any(isinstance(signal, InBandError) for signal in signals) and event.choices is not None:
+                signals.append(Annotation("error_with_choices"))
+        elif event.choices is UNSET and event.type in _HEARTBEATS:
+            return [KeepAlive("json"), Annotation("json_heartbeat_event")]
+        self._identify(event, signals)
+        signals += self._habits.of_chunk(event)
+        if event.error is None:
+            signals.append(Annotation("error_null_field"))
+        for choice in event.choices or ():
+            self._choice(event, choice, signals)
+        signals += usage_of(event)
+        return signals
+
+    def _states_error(self, event: Chunk, frame: Frame) -> bool:
+        return bool(
+            (event.error is not UNSET and event.error is not None)
+            or event.object == "error"
+            or event.type == "error"
+            or event.success is False
+            or frame.event == "error"
+            or (isinstance(event.base_resp, dict) and event.base_resp.get("status_code"))
+        )
+
+    def _identify(self, event: Chunk, signals: list[Signal]) -> None:
+        if event.id and event.id is not UNSET and event.id != self._id:
+            self._id = event.id
+            signals.append(
+                Identity(
+                    _text(event.id), _text(event.model), _text(event.service_tier), _text(event.system_fingerprint)
+                )
+            )
+        elif self._id is None and event.model and event.model is not UNSET:
+            self._id = ""
+            signals.append(Identity(None, _text(event.model)))
+
+    def _choice(self, event: Chunk, choice: Choice, signals: list[Signal]) -> None:
+        index = choice.index if isinstance(choice.index, int) else 0
+        begin = len(signals)
+        if isinstance(choice.delta, Delta):
+            self._message(choice.delta, index, signals)
+        elif isinstance(choice.message, Delta):
+            self._repeated(choice.message, index, signals)
+        has_output = any(isinstance(signal, (Content, ToolCall)) for signal in signals[begin:])
+        signals += self._habits.of_choice(event, choice, index, has_output=has_output)
+        if choice.error is not UNSET and choice.error is not None:
+            found = self.error_signals({"error": choice.error})
+            signals += found
+            if found:
+                signals.append(Annotation("error_in_choice"))
+        self._finish(choice.finish_reason, index, signals)
+
+    def _finish(self, reason: Any, index: int, signals: list[Signal]) -> None:
+        if reason is UNSET or reason is None or reason == "" or reason == "null":
+            return
+        text = str(reason)
+        signals.append(Finish(text, index, failed=any(mark in text.lower() for mark in _FAILURES)))
+
+    def _repeated(self, message: Delta, index: int, signals: list[Signal]) -> None:
+        """A message in a stream, where a delta belongs: the whole answer once more."""
+        if isinstance(message.content, str) and message.content:
+            signals.append(WholeText(message.content, index))
+
+    def _message(self, delta: Delta, index: int, signals: list[Signal]) -> None:
+        if delta.role and delta.role is not UNSET:
+            signals.append(Role(str(delta.role), index))
+        reasoning = reasoning_of(delta)
+        if reasoning:
+            signals.append(Content("reasoning", reasoning, index, len(reasoning)))
+        self._content(delta.content, index, signals)
+        if isinstance(delta.refusal, str) and delta.refusal:
+            signals.append(Content("refusal", delta.refusal, index, len(delta.refusal)))
+        if isinstance(delta.audio, dict):
+            self._audio(delta.audio, index, signals)
+        if isinstance(delta.images, list) and delta.images:
+            signals.append(Content("audio", "", index, sum(len(str(image)) for image in delta.images)))
+        if isinstance(delta.function_call, Function):
+            call = delta.function_call
+            signals.append(ToolCall(0, UNSET, call.name, call.arguments, index))
+            signals.append(Annotation("legacy_function_call"))
+        for tool in delta.tool_calls or ():
+            signals.append(_tool_call(tool, index))
+
+    def _content(self, content: Any, index: int, signals: list[Signal]) -> None:
+        if isinstance(content, str):
+            if content:
+                signals.append(Content("text", content, index, len(content)))
+        elif isinstance(content, list):
+            for part in content:
+                if isinstance(part, dict):
+                    _part(part, index, signals)
+                elif isinstance(part, str) and part:
+                    signals.append(Content("text", part, index, len(part)))
+        elif content is not UNSET and content is not None and not isinstance(content, dict):
+            signals.append(Content("text", str(content), index, len(str(content))))
+
+    def _audio(self, audio: dict[str, Any], index: int, signals: list[Signal]) -> None:
+        data, transcript = audio.get("data"), audio.get("transcript")
+        size = sum(len(value) for value in (data, transcript) if isinstance(value, str))
+        if size:
+            signals += [Content("audio", "", index, size), Annotation("audio_delta")]
+
+    def read_whole(self, event: Chunk, frame: Frame) -> list[Signal]:
+        signals: list[Signal] = []
+        if self._states_error(event, frame):
+            signals += self.error_signals(json.loads((frame.data or b"").decode("utf-8", "replace")))
+        self._identify(event, signals)
+        for choice in event.choices or ():
+            index = choice.index if isinstance(choice.index, int) else 0
+            if isinstance(choice.message, Delta):
+                self._message(choice.message, index, signals)
+            if choice.error not in (UNSET, None):
+                signals += self.error_signals({"error": choice.error})
+            self._finish(choice.finish_reason, index, signals)
+        return signals + usage_of(event)
+
+
+def _only_content(delta: Delta) -> bool:
+    return (
+        delta.role is UNSET
+        and delta.tool_calls is UNSET
+        and delta.reasoning_content is UNSET
+        and delta.reasoning is UNSET
+        and delta.refusal is UNSET
+        and delta.function_call is UNSET
+        and delta.audio is UNSET
+        and delta.images is UNSET
+        and delta.reasoning_details is UNSET
+    )
+
+
+def reasoning_of(delta: Delta) -> str:
+    """Reasoning text of a delta: the same text may stand in up to three places and counts once."""
+    for value in (delta.reasoning_content, delta.reasoning):
+        if isinstance(value, str) and value:
+            return value
+    if isinstance(delta.reasoning_details, list):
+        return "".join(
+            text
+            for item in delta.reasoning_details
+            if isinstance(item, dict)
+            for text in (item.get("text") or item.get("summary"),)
+            if isinstance(text, str)
+        )
+    return ""
+
+
+def _part(part: dict[str, Any], index: int, signals: list[Signal]) -> None:
+    """One part of a content that is a list: Mistral's thinking, text, and what others put there."""
+    thinking = part.get("thinking")
+    if part.get("type") == "thinking" or thinking:
+        inner = thinking if isinstance(thinking, list) else [thinking]
+        text = "".join(
+            piece
+            for item in inner
+            for piece in (item.get("text") if isinstance(item, dict) else item,)
+            if isinstance(piece, str)
+        )
+        if text:
+            signals.append(Content("reasoning", text, index, len(text)))
+        return
+    text = part.get("text")
+    if isinstance(text, str) and text:
+        signals.append(Content("text", text, index, len(text)))
+
+
+def _tool_call(tool: ToolDelta, index: int) -> ToolCall:
+    position = tool.index if isinstance(tool.index, int) else None if tool.index is None else UNSET
+    if isinstance(tool.function, Function):
+        return ToolCall(position, tool.id, tool.function.name, tool.function.arguments, index)
+    if isinstance(tool.custom, dict):
+        custom = tool.custom
+        return ToolCall(position, tool.id, custom.get("name"), custom.get("input", ""), index, free_text=True)
+    return ToolCall(position, tool.id, UNSET, UNSET, index)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

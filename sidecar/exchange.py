@@ -1,0 +1,266 @@
+"""One exchange from its records to its summary: the pipeline that the live analyzer and `inspect` share."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from sidecar.body import DEFAULT_EVENT_LIMIT, Body
+from sidecar.capture.records import Chunk, Ended, Lost, Opened, RequestBody, RequestSent, ResponseHead
+from sidecar.dialects import errors, table
+from sidecar.dialects.base import Dialect
+from sidecar.dialects.request import Head, Request, read_request
+from sidecar.dialects.signals import Malformed
+from sidecar.encoding import content_decoder
+from sidecar.framing.frame import Frame
+from sidecar.framing.sse import SseDecoder
+from sidecar.framing.table import media_type
+from sidecar.stream.outcome import EndKind
+from sidecar.stream.stream import DEFAULT_TEXT_LIMIT, Stream
+
+_CONFIRM_WITHIN = 8  # events looked at before the request's word on the dialect is final
+
+
+_UNENDED = {"sse": "sse_missing_final_blank_line", "ndjson": "ndjson_missing_final_newline"}
+"""By framing: the habit of a last unit that is whole but for the ending that its framing asks for."""
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of one exchange, at most."""
+
+    event_bytes: int = DEFAULT_EVENT_LIMIT
+    request_bytes: int = 4 * 1024 * 1024
+    text_chars: int = DEFAULT_TEXT_LIMIT
+
+
+class Exchange:
+    """State of one exchange. Methods take its records in their order; `summarise` reads the result."""
+
+    def __init__(self, opened: Opened, limits: Limits) -> None:
+        self.opened = opened
+        self.limits = limits
+        self.head = Head.of(opened.method, opened.host, opened.port, opened.target, lower(opened.headers))
+        self.row = table.pick(self.head)
+        self.request: Request = Request(self.head)
+        self.t0: int | None = None
+        self.status: int | None = None
+        self.headers_at: int | None = None
+        self.response_headers: dict[str, str] = {}
+        self.first_byte_at: int | None = None
+        self.ended_at: int | None = None
+        self.end: EndKind = "open"
+        self.end_error = ""
+        self.lost: Lost | None = None
+        self.stream = Stream(text_limit=limits.text_chars)
+        self.stream.progress.start(opened.at)
+        self.body: Body | None = None
+        self.timed = True
+        """Whether the reads are those of the wire; False for what was piped into a file without its timing."""
+        self.parsed = True
+        """Whether the body could be read by a dialect."""
+        self.dialect: Dialect | None = None
+        self._request_body = bytearray()
+        self._unconfirmed = _CONFIRM_WITHIN
+
+    @property
+    def dialect_name(self) -> str:
+        return self.row.name
+
+    @property
+    def asked_stream(self) -> bool:
+        """Whether the request asked for a stream, or said nothing where its dialect streams by default."""
+        return self.request.asked_stream or (self.row.streams_by_default and self.request.stream is not False)
+
+    @property
+    def is_error_status(self) -> bool:
+        return self.status is not None and self.status >= 400
+
+    def request_body(self, record: RequestBody) -> None:
+        """A piece of the request body; what goes over the bound is dropped."""
+        room = self.limits.request_bytes - len(self._request_body)
+        if room > 0:
+            self._request_body += record.data[:room]
+
+    def request_sent(self, record: RequestSent) -> None:
+        """The request is out: t0."""
+        self.t0 = record.at
+        self.stream.progress.start(record.at)
+        self._read_request()
+
+    def _read_request(self) -> None:
+        body = bytes(self._request_body)
+        self._request_body.clear()
+        coding = content_decoder(self.head.headers.get("content-encoding", ""))
+        if coding is not None:
+            body = coding.feed(body) + coding.close()
+        self.request = read_request(self.head, body)
+
+    def response_head(self, record: ResponseHead) -> None:
+        """The response head: status, and how the body is coded and framed."""
+        if self._request_body:
+            self._read_request()  # answered before the request was complete
+        self.status = record.status
+        self.headers_at = record.at
+        self.response_headers = lower(record.headers)
+        self.stream.progress.head(record.at)
+        self.body = Body(
+            content_type=self.response_headers.get("content-type", ""),
+            content_encoding=self.response_headers.get("content-encoding", ""),
+            asked_stream=self.asked_stream,
+            whole=self.is_error_status,
+            limit=self.limits.event_bytes,
+        )
+
+    def chunk(self, record: Chunk) -> None:
+        """One read of the body."""
+        if self.first_byte_at is None:
+            self.first_byte_at = record.at
+        body = self.body
+        if body is None:
+            return
+        frames = body.feed(record.data, record.at)
+        for frame in frames:
+            self._frame(frame)
+        if not frames and record.data and body.framing is not None and body.framing.streamed and not body.unfinished:
+            self.stream.keep_alive("blank", record.at, 0)
+
+    def ended(self, record: Ended) -> None:
+        """The exchange is over, in whatever way."""
+        self.end = record.kind
+        self.end_error = record.error
+        self.close(record.at)
+
+    def close(self, at: int) -> None:
+        """No more records come."""
+        self.ended_at = at
+        self.stream.progress.end(at)
+        if self.body is not None:
+            rest = self.body.close()
+            self.stream.whole = self.body.is_whole
+            for frame in rest:
+                self._frame(frame)
+        if self.dialect is not None:
+            self.stream.take_habits(self.dialect.conclude())
+
+    def _frame(self, frame: Frame) -> None:
+        stream = self.stream
+        if frame.comments:
+            stream.keep_alive("comment", frame.at, frame.comments)
+        if stream.whole:
+            self._whole(frame)
+            return
+        data = frame.data
+        if data is None and not frame.stray and frame.headers is None:
+            return
+        if frame.complete:
+            self._interpret(frame)
+        elif self.end != "open":
+            self._pending(frame)
+
+    def _interpret(self, frame: Frame) -> None:
+        data = frame.data
+        if self._unconfirmed and data:
+            self._confirm(data, frame.event)
+        if self.dialect is None:
+            self.dialect = self.row.dialect(self.request)
+        signals = self.dialect.interpret(frame)
+        if data or signals:
+            self.stream.take(signals, frame.at)
+
+    def _pending(self, frame: Frame) -> None:
+        """What was pending at the end: used after a clean end, if it is whole; else it was cut off."""
+        assert self.body is not None and self.body.framing is not None
+        habit = _UNENDED.get(self.body.framing.name)
+        if habit is None:
+            cut = "truncated_frame" if self.body.framing.name == "eventstream" else "truncated_json_event"
+            self.stream.take_habits([Malformed(cut)])
+        elif self.end == "eof":
+            self._interpret(frame)
+            if not self.stream.cut_off:
+                self.stream.notes.add(habit)
+        else:
+            dialect = self.dialect or self.row.dialect(self.request)
+            self.stream.take_habits(dialect.cut_off(frame))
+
+    def _confirm(self, data: bytes, event: str) -> None:
+        self._unconfirmed -= 1
+        row, settled = table.confirm(self.row, loads(data), event)
+        if settled:
+            self._unconfirmed = 0
+        if row is not self.row:
+            self.row = row
+            self.dialect = None
+
+    def _whole(self, frame: Frame) -> None:
+        """A whole body: of an error, or the answer to a request that was not streamed."""
+        data = frame.data
+        if self.status is not None and self.is_error_status:
+            body = loads(data) if data else None
+            self.stream.error = errors.http_error(body, self.status)
+            return
+        if data is None:
+            self.parsed = False
+            return
+        value, rest = first_value(data)
+        if isinstance(value, dict):
+            self.row, _ = table.confirm(self.row, value, "")
+        if value is None or self.row is table.UNKNOWN:
+            self.parsed = False
+            self.stream.notes |= {"error_html_body"} if is_html(data, self.response_headers) else set()
+            return
+        self.dialect = self.row.dialect(self.request)
+        self.stream.take(self.dialect.interpret_whole(msgspec.structs.replace(frame, data=data[:rest])), frame.at)
+        if data[rest:].lstrip().startswith((b"data:", b"event:", b":")):
+            self._mixed(data[rest:].lstrip(), frame.at)
+
+    def _mixed(self, data: bytes, at: int) -> None:
+        """Events behind a whole JSON body."""
+        self.stream.notes.add("mixed_json_and_sse_body")
+        self.stream.whole = False
+        decoder = SseDecoder()
+        for frame in (*decoder.feed(data, at), *decoder.close()):
+            self._frame(frame)
+
+    def mark_lost(self, record: Lost) -> None:
+        """Telemetry was dropped on the way here."""
+        before = self.lost
+        self.lost = Lost(
+            record.stream,
+            record.at,
+            record.records + (before.records if before else 0),
+            record.bytes + (before.bytes if before else 0),
+        )
+
+
+def lower(headers: list[tuple[str, str]]) -> dict[str, str]:
+    """Headers by lower-case name; repeated ones joined by a comma, as RFC 9110 has it."""
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        key = name.lower()
+        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+    return joined
+
+
+def loads(data: bytes) -> Any:
+    """A JSON value or None, bad UTF-8 replaced."""
+    try:
+        return json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def first_value(data: bytes) -> tuple[Any, int]:
+    """The first JSON value of a body and the byte offset behind it; (None, 0) where it does not begin with one."""
+    text = data.decode("utf-8", "replace")
+    begin = len(text) - len(text.lstrip("\ufeff \t\r\n"))
+    try:
+        value, end = json.JSONDecoder().raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        return None, 0
+    return value, len(text[:end].encode("utf-8"))
+
+
+def is_html(data: bytes, headers: dict[str, str]) -> bool:
+    """Whether a body is a web page."""
+    start = data[:256].lstrip().lower()
+    return media_type(headers.get("content-type", "")) == "text/html" or start.startswith((b"<!doctype html", b"<html"))

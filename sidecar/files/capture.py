@@ -1,0 +1,168 @@
+"""The capture file: JSON Lines, one exchange a line, readable and diffable. Read here as records of the live path."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sidecar.capture.records import Chunk, Ended, Opened, Record, RequestBody, RequestSent, ResponseHead
+
+VERSION = 1
+T0 = 1_000_000_000
+"""Where t0 of a capture is put on the nanosecond clock of its records."""
+
+
+class Payload(msgspec.Struct, omit_defaults=True):
+    """Bytes: `text` where they are valid UTF-8, else `b64`."""
+
+    text: str | None = None
+    b64: str | None = None
+
+    def data(self) -> bytes:
+        """The bytes; ValueError where neither form holds any or base64 is damaged."""
+        if self.text is not None:
+            return self.text.encode("utf-8", "surrogatepass")
+        if self.b64 is None:
+            return b""
+        try:
+            return base64.b64decode(self.b64, validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"bad base64: {error}") from error
+
+
+class RequestPart(msgspec.Struct):
+    method: str
+    url: str
+    http_version: str = "HTTP/1.1"
+    headers: list[tuple[str, str]] = []
+    body: Payload | None = None
+
+
+class ResponsePart(msgspec.Struct):
+    status: int
+    http_version: str = "HTTP/1.1"
+    headers: list[tuple[str, str]] = []
+    at_ms: float | None = None
+    """When the head came; absent in captures that did not note it."""
+
+
+class ChunkPart(Payload, kw_only=True):
+    at_ms: float
+
+
+class EndPart(msgspec.Struct):
+    kind: Literal["eof", "upstream_reset", "upstream_failed", "client_disconnect", "open"]
+    at_ms: float = 0.0
+    error: str = ""
+
+
+class Capture(msgspec.Struct):
+    """One line of a capture file. Times are milliseconds from t0."""
+
+    v: int
+    id: str
+    request: RequestPart
+    end: EndPart
+    started_at: str = ""
+    response: ResponsePart | None = None
+    chunks: list[ChunkPart] = []
+
+
+class CaptureError(ValueError):
+    """A file or a line of it that cannot be read; the text says where and why."""
+
+
+_decode = msgspec.json.Decoder(Capture, strict=False).decode
+
+
+def read_captures(path: Path) -> Iterator[Capture | CaptureError]:
+    """The exchanges of a capture file in order; a damaged line yields its error, the rest is read.
+
+    Raises CaptureError where the file itself cannot be read.
+    """
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _read_line(line, f"{path}:{number}")
+    except OSError as error:
+        raise CaptureError(f"{path}: {error.strerror or error}") from error
+
+
+def _read_line(line: bytes, where: str) -> Capture | CaptureError:
+    try:
+        capture = _decode(line)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        version = _version_of(line)
+        if version is not None and version != VERSION:
+            return _version_error(where, version)
+        return CaptureError(f"{where}: not an exchange of a capture file: {error}")
+    if capture.v != VERSION:
+        return _version_error(where, capture.v)
+    return capture
+
+
+def _version_of(line: bytes) -> int | None:
+    try:
+        value: Any = json.loads(line)
+    except ValueError:
+        return None
+    version = value.get("v") if isinstance(value, dict) else None
+    return version if isinstance(version, int) else None
+
+
+def _version_error(where: str, version: int) -> CaptureError:
+    return CaptureError(f"{where}: capture file version {version}, this sidecar reads version {VERSION}; upgrade it")
+
+
+def records_of(capture: Capture) -> Iterator[Record]:
+    """The records that the live path would have made of this exchange. Raises ValueError on damaged payloads."""
+    url = urlsplit(capture.request.url)
+    port = url.port or (443 if url.scheme == "https" else 80)
+    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    yield Opened(
+        1,
+        T0,
+        capture.id,
+        _unix_ns(capture.started_at),
+        capture.request.method,
+        url.scheme,
+        url.hostname or "",
+        port,
+        target,
+        capture.request.http_version,
+        capture.request.headers,
+    )
+    if capture.request.body is not None:
+        yield RequestBody(1, T0, capture.request.body.data())
+    yield RequestSent(1, T0)
+    if capture.response is not None:
+        head = capture.response
+        at = head.at_ms if head.at_ms is not None else 0.0
+        yield ResponseHead(1, _ns(at), head.status, head.http_version, head.headers)
+    for chunk in capture.chunks:
+        yield Chunk(1, _ns(chunk.at_ms), chunk.data())
+    if capture.end.kind != "open":
+        yield Ended(1, _ns(capture.end.at_ms), capture.end.kind, capture.end.error)
+
+
+def end_at(capture: Capture) -> int:
+    """When the recording stopped, nanoseconds on the clock of the capture's records."""
+    return _ns(capture.end.at_ms)
+
+
+def _ns(milliseconds: float) -> int:
+    return T0 + round(milliseconds * 1_000_000)
+
+
+def _unix_ns(stamp: str) -> int:
+    try:
+        return int(datetime.fromisoformat(stamp).timestamp() * 1e9)
+    except ValueError:
+        return 0

@@ -1,0 +1,117 @@
+"""Quirks of the registry: errors."""
+
+from sidecar.quirks.detect import empty_stream, stream_not_honored
+from sidecar.quirks.quirk import Quirk, Severity
+
+INFO, WARNING, BREAKS = Severity.INFO, Severity.WARNING, Severity.BREAKS_CLIENTS
+
+ERRORS: tuple[Quirk, ...] = (
+    Quirk(
+        id="error_event_in_200_stream",
+        summary="An error object/event inside a 2xx stream.",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+    ),
+    Quirk(
+        id="error_then_done",
+        summary="The sentinel followed an error (not a success).",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+    ),
+    Quirk(
+        id="error_sse_field",
+        summary="`error:` used as an SSE field name (llama.cpp to 2025).",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+    ),
+    Quirk(
+        id="error_is_string",
+        summary="`error` is a string.",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+    ),
+    Quirk(
+        id="error_null_field",
+        summary="`\"error\": null` present (not an error).",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+    ),
+    Quirk(
+        id="error_with_choices",
+        summary="Error object next to choices (OpenRouter).",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+    ),
+    Quirk(
+        id="error_in_choice",
+        summary="Error object inside a choice.",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+    ),
+    Quirk(
+        id="error_in_200_json_body",
+        summary="200 with a JSON error body for a stream request.",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+        on=lambda e: stream_not_honored(e) and e.stream.error is not None,
+    ),
+    Quirk(
+        id="error_vendor_envelope",
+        summary="base_resp / success:false style envelope.",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+    ),
+    Quirk(
+        id="error_html_body",
+        summary="HTML instead of a stream.",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+        on=lambda e: "error_html_body" in e.notes,
+    ),
+    Quirk(
+        id="http_error_status",
+        summary="Status 400 or above.",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+        on=lambda e: e.status is not None and e.status >= 400,
+    ),
+    Quirk(
+        id="stream_exception_frame",
+        summary="AWS :message-type exception or error.",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+    ),
+    Quirk(
+        id="empty_stream",
+        summary="200 and no event but perhaps the sentinel.",
+        severity=WARNING,
+        breaks="",
+        guard="",
+        reference="",
+        on=empty_stream,
+    ),
+)

@@ -1,0 +1,64 @@
+"""The quirk registry: every row there is, in the order of the documents, and what an exchange shows of them."""
+
+from sidecar.quirks.errors import ERRORS
+from sidecar.quirks.framing import FRAMING
+from sidecar.quirks.payload import PAYLOAD
+from sidecar.quirks.quirk import Evidence, Quirk
+from sidecar.quirks.terminator import TERMINATOR
+from sidecar.quirks.timing import TIMING
+from sidecar.quirks.tool_calls import TOOL_CALLS
+from sidecar.quirks.transport import TRANSPORT
+from sidecar.quirks.usage import USAGE
+
+GROUPS: dict[str, tuple[Quirk, ...]] = {
+    "Framing (bytes to events)": FRAMING,
+    "Payload": PAYLOAD,
+    "Tool calls": TOOL_CALLS,
+    "Usage": USAGE,
+    "Terminator": TERMINATOR,
+    "Errors": ERRORS,
+    "Transport": TRANSPORT,
+    "Timing": TIMING,
+}
+QUIRKS: tuple[Quirk, ...] = tuple(quirk for rows in GROUPS.values() for quirk in rows)
+BY_ID: dict[str, Quirk] = {quirk.id: quirk for quirk in QUIRKS}
+
+# What still holds of a body of status 400 or above, which is read whole.
+_OF_HTTP_ERRORS = frozenset({"http_error_status", "error_html_body", *(quirk.id for quirk in TRANSPORT)})
+# What still holds of a whole body that answers a request for one.
+_OF_WHOLE_BODIES = frozenset(
+    {
+        *(quirk.id for rows in (USAGE, TOOL_CALLS, ERRORS, TRANSPORT) for quirk in rows),
+        "finish_reason_error",
+        "malformed_json_event",
+    }
+)
+
+# What only reads and times of the wire can show.
+_OF_READS = frozenset(
+    {
+        "burst_delivery",
+        "buffered_delivery",
+        "decompression_ratio_high",
+        "eof_delayed_after_terminator",
+        "event_split_across_reads",
+        "line_ending_split_across_reads",
+        "multiple_events_per_read",
+        "utf8_split_across_reads",
+        *(quirk.id for quirk in TIMING),
+    }
+)
+
+
+def detect(evidence: Evidence) -> tuple[str, ...]:
+    """Ids of the quirks that an exchange shows, sorted."""
+    if evidence.outcome == "lost":
+        return ()
+    found = {quirk.id for quirk in QUIRKS if quirk.shows(evidence)}
+    if not evidence.timed:
+        found -= _OF_READS
+    if evidence.status is not None and evidence.status >= 400:
+        found &= _OF_HTTP_ERRORS
+    elif evidence.ending.whole:
+        found &= _OF_WHOLE_BODIES
+    return tuple(sorted(found))

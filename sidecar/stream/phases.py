@@ -1,0 +1,101 @@
+"""In which phase a live stream is, how long it has been silent there, and when that is a stall."""
+
+from typing import Literal
+
+import msgspec
+
+Phase = Literal["waiting_headers", "before_first_token", "mid_stream", "keepalive_only", "after_finish"]
+PHASES: tuple[Phase, ...] = ("waiting_headers", "before_first_token", "mid_stream", "keepalive_only", "after_finish")
+
+
+class StallThresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds without progress after which a stream is stalled, by phase."""
+
+    waiting_headers: float = 60.0
+    before_first_token: float = 60.0
+    mid_stream: float = 15.0
+    keepalive_only: float = 60.0
+    after_finish: float = 5.0
+
+
+class Progress:
+    """Phase and silence of one stream; progress is any event that is more than a keep-alive.
+
+    `silences` holds the longest silence per phase in nanoseconds. A silence belongs to the phase in which it ended:
+    one in which keep-alives came is `keepalive_only`.
+    """
+
+    __slots__ = ("_finished", "_head", "_kept_alive", "_output", "last", "silences", "stalled", "stalls")
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+        self.silences: dict[Phase, int] = {}
+        self.stalls: dict[Phase, int] = {}
+        self.stalled: Phase | None = None
+        self._head = False
+        self._output = False
+        self._finished = False
+        self._kept_alive = False
+
+    def start(self, at: int) -> None:
+        """The request is out (or the exchange was opened, where that is unknown)."""
+        self.last = at
+
+    def head(self, at: int) -> None:
+        """The response head came."""
+        self._progress(at)
+        self._head = True
+
+    def event(self, at: int) -> None:
+        """An event with a payload came."""
+        self._progress(at)
+
+    def output(self, at: int) -> None:
+        """Output came. Called after `event` of the same read."""
+        self._output = True
+        self.last = at
+
+    def keep_alive(self, at: int) -> None:
+        """Something came that only keeps the connection open."""
+        self._kept_alive = True
+
+    def finished(self) -> None:
+        """A finish reason or the terminator came."""
+        self._finished = True
+
+    def end(self, at: int) -> None:
+        """The exchange is over: the last silence counts, too."""
+        self._progress(at)
+
+    def _progress(self, at: int) -> None:
+        if self.last is not None and at > self.last:
+            phase = self.phase()
+            silence = at - self.last
+            if silence > self.silences.get(phase, -1):
+                self.silences[phase] = silence
+        self.last = at
+        self._kept_alive = False
+        self.stalled = None
+
+    def phase(self) -> Phase:
+        """The phase the stream is in now."""
+        if not self._head:
+            return "waiting_headers"
+        if self._finished:
+            return "after_finish"
+        if self._kept_alive:
+            return "keepalive_only"
+        return "mid_stream" if self._output else "before_first_token"
+
+    def silence(self, now: int) -> int:
+        """Nanoseconds since the last progress."""
+        return 0 if self.last is None else max(now - self.last, 0)
+
+    def check(self, now: int, thresholds: StallThresholds) -> Phase | None:
+        """The phase in which the stream has just been found stalled (once per stall), else None."""
+        phase = self.phase()
+        if self.stalled == phase or self.silence(now) < getattr(thresholds, phase) * 1e9:
+            return None
+        self.stalled = phase
+        self.stalls[phase] = self.stalls.get(phase, 0) + 1
+        return phase

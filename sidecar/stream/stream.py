@@ -1,0 +1,269 @@
+"""Signals in, the state of one stream out: a reducer without a clock, driven by the arrival times of the reads."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import UNSET
+
+from sidecar.dialects.signals import (
+    Annotation,
+    Boundary,
+    Content,
+    Finish,
+    Identity,
+    InBandError,
+    KeepAlive,
+    Malformed,
+    Role,
+    Signal,
+    Terminator,
+    ToolCall,
+    Usage,
+    WholeText,
+)
+from sidecar.stream.gaps import Gaps
+from sidecar.stream.phases import Progress
+from sidecar.stream.text import TextLog
+from sidecar.stream.tools import ToolCalls
+from sidecar.stream.usage import UsageLedger
+
+DEFAULT_TEXT_LIMIT = 1024
+
+
+class Stream:
+    """One stream. All times are nanoseconds of the proxy's monotonic clock.
+
+    `whole` says that the body is one document and no stream: nothing in it is timed as output.
+    """
+
+    def __init__(self, *, text_limit: int = DEFAULT_TEXT_LIMIT) -> None:
+        self.whole = False
+        self.notes: set[str] = set()
+        self.text = TextLog(text_limit)
+        self.reasoning = TextLog(text_limit)
+        self.tools = ToolCalls()
+        self.usage = UsageLedger()
+        self.gaps = Gaps()
+        self.progress = Progress()
+        self.identity = Identity()
+        self.finish: dict[int, str] = {}
+        self.error: InBandError | None = None
+        self.failed_finish: str | None = None
+        self.terminator: str | None = None
+        self.cut_off = False
+        self.keepalives: dict[str, int] = {}
+        self.output_chunks = 0
+        self.output_size = 0
+        self.kinds: dict[str, int] = {}
+        self.first_event_at: int | None = None
+        self.first_output_at: int | None = None
+        self.first_visible_at: int | None = None
+        self.last_output_at: int | None = None
+        self.last_event_at: int | None = None
+        self.terminator_at: int | None = None
+        self.error_at: int | None = None
+        self.text_choices: set[int] = set()
+        self._events = 0
+        self._events_with_finish = 0
+
+    @property
+    def heartbeats(self) -> int:
+        """Comments, pings with data and JSON heartbeats."""
+        return sum(count for kind, count in self.keepalives.items() if kind != "blank")
+
+    def keep_alive(self, kind: str, at: int, count: int = 1) -> None:
+        """Bytes that are no event came: comments or blank lines."""
+        self.keepalives[kind] = self.keepalives.get(kind, 0) + count
+        self.progress.keep_alive(at)
+
+    def take(self, signals: Sequence[Signal], at: int) -> None:
+        """The signals of one frame that carried a payload; none where the dialect has nothing to say of it."""
+        if self.first_event_at is None and not self.whole:
+            self.first_event_at = at
+        if not signals:
+            self.progress.event(at)
+            return
+        event: list[Signal] = []
+        for signal in signals:
+            if signal.__class__ is Boundary:
+                self._event(event, at)
+                event = []
+            else:
+                event.append(signal)
+        self._event(event, at)
+
+    def take_habits(self, signals: Iterable[Signal]) -> None:
+        """Habits that stand in no event: what a cut-off unit shows, and what shows only at the end."""
+        for signal in signals:
+            if isinstance(signal, Annotation):
+                self.notes.add(signal.name)
+            elif isinstance(signal, Malformed):
+                self._malformed(signal)
+
+    def _malformed(self, signal: Malformed) -> None:
+        self.notes.add(signal.name)
+        self.cut_off = self.cut_off or signal.name in ("truncated_json_event", "truncated_frame")
+
+    def _event(self, signals: list[Signal], at: int) -> None:
+        output = visible = payload = False
+        finishes: Finish | None = None
+        usages: list[Usage] = []
+        after_terminator = self.terminator is not None
+        after_error = self.error is not None or self.failed_finish is not None
+        for signal in signals:
+            kind = signal.__class__
+            if kind is Content:
+                payload = True
+                if self._content(signal):  # type: ignore[arg-type]  # narrowed by the class test, which mypy does not follow
+                    output = True
+                    visible = visible or signal.kind != "reasoning"  # type: ignore[union-attr]
+            elif isinstance(signal, ToolCall):
+                payload = True
+                if self.tools.add(signal) and not signal.final:
+                    output = visible = True
+                    self._count_output("tool_arguments", _size(signal))
+                    self._note_after_finish(signal.choice)
+            elif isinstance(signal, Finish):
+                payload = True
+                finishes = signal
+                self._finish(signal)
+            elif isinstance(signal, Usage):
+                payload = True
+                usages.append(signal)
+            elif isinstance(signal, Annotation):
+                if signal.name == "null_usage":
+                    self.usage.null()
+                else:
+                    self.notes.add(signal.name)
+            elif isinstance(signal, Terminator):
+                self._terminator(signal, at, after_error=after_error)
+            elif isinstance(signal, KeepAlive):
+                self.keep_alive(signal.kind, at)
+            else:
+                payload = self._rest(signal, at) or payload
+        self._close_event(at, usages, finishes, output=output, visible=visible, payload=payload)
+        if payload and after_terminator:
+            self.notes.add("data_after_terminator")
+
+    def _close_event(
+        self, at: int, usages: list[Usage], finishes: Finish | None, *, output: bool, visible: bool, payload: bool
+    ) -> None:
+        if self.whole:  # one document: its parts are in no order that could be odd
+            for usage in usages:
+                self.usage.add(usage, finished=False, finishes=False)
+            return
+        if payload:
+            self._events += 1
+            self.last_event_at = at
+            self.progress.event(at)
+        if output or finishes is not None:
+            self.usage.goes_on()
+        if finishes is not None:
+            self._events_with_finish += 1
+            if output:
+                self.notes.add("finish_reason_on_content_chunk")
+        finished = bool(self.finish) and finishes is None
+        for usage in usages:
+            self.usage.add(usage, finished=finished, finishes=finishes is not None)
+        if output:
+            self._output(at, visible=visible, finished_before=finished)
+
+    def _output(self, at: int, *, visible: bool, finished_before: bool) -> None:
+        self.output_chunks += 1
+        if self.first_output_at is None:
+            self.first_output_at = at
+            if finished_before:
+                self.notes.add("finish_reason_before_content")
+        else:
+            assert self.last_output_at is not None
+            self.gaps.add(at - self.last_output_at)
+        self.last_output_at = at
+        if visible and self.first_visible_at is None:
+            self.first_visible_at = at
+        self.progress.output(at)
+
+    def _content(self, content: Content) -> bool:
+        if content.size <= 0 and not content.text:
+            return False
+        if content.kind == "text":
+            self.text.add(content.text, content.choice)
+            self.text_choices.add(content.choice)
+        elif content.kind == "reasoning":
+            self.reasoning.add(content.text, content.choice)
+        elif content.kind == "refusal":
+            self.notes.add("refusal_delta")
+        self._count_output(content.kind, content.size or len(content.text))
+        if self.finish:
+            self._note_after_finish(content.choice)
+        return True
+
+    def _count_output(self, kind: str, size: int) -> None:
+        self.output_size += size
+        self.kinds[kind] = self.kinds.get(kind, 0) + size
+
+    def _note_after_finish(self, choice: int) -> None:
+        # Finishes of the same event stand behind its output, so a finished choice here finished in an earlier one.
+        if choice in self.finish:
+            self.notes.add("chunk_after_finish")
+
+    def _finish(self, finish: Finish) -> None:
+        if finish.choice in self.finish:
+            self.notes.update(("finish_reason_repeated", "chunk_after_finish"))
+        if finish.choice in self.finish or len(self.finish) < 128:
+            self.finish[finish.choice] = finish.reason
+        if finish.failed:
+            self.notes.add("finish_reason_error")
+            if self.failed_finish is None:
+                self.failed_finish = finish.reason
+        self.progress.finished()
+
+    def _terminator(self, terminator: Terminator, at: int, *, after_error: bool) -> None:
+        if self.terminator is not None:
+            self.notes.add("duplicate_terminator")
+            return
+        self.terminator = terminator.name
+        self.terminator_at = at
+        if after_error and terminator.name == "done_sentinel":
+            self.notes.add("error_then_done")
+        self.progress.event(at)
+        self.progress.finished()
+
+    def _rest(self, signal: Signal, at: int) -> bool:
+        """The rarer signals; True for those that are payload."""
+        if isinstance(signal, InBandError):
+            if self.error is None:
+                self.error = signal
+                self.error_at = at
+            if not self.whole:
+                self.notes.add("error_event_in_200_stream")
+        elif isinstance(signal, Identity):
+            mine = self.identity
+            self.identity = Identity(
+                mine.id or signal.id,
+                signal.model or mine.model,
+                signal.service_tier or mine.service_tier,
+                signal.system_fingerprint or mine.system_fingerprint,
+            )
+        elif isinstance(signal, Malformed):
+            self._malformed(signal)
+        elif isinstance(signal, WholeText) and self.text.is_repeated_by(signal.text, signal.choice):
+            self.notes.add("full_message_repeated")
+        else:
+            assert isinstance(signal, (Role, WholeText))
+        return True
+
+    def finish_reason(self) -> str | None:
+        """The raw finish reason, the last one of choice 0 (of any, where indexes mean nothing)."""
+        if "choice_index_unstable" in self.notes and self.finish:
+            return list(self.finish.values())[-1]
+        return self.finish.get(0)
+
+    @property
+    def finished_on_every_chunk(self) -> bool:
+        """Whether each event stated a finish reason, at least two of them."""
+        return self._events_with_finish > 1 and self._events_with_finish == self._events
+
+
+def _size(call: ToolCall) -> int:
+    if isinstance(call.arguments, str):
+        return len(call.arguments)
+    return 0 if call.arguments is UNSET or call.arguments is None else len(str(call.arguments))

@@ -1,0 +1,97 @@
+"""What is known of one exchange when it is over: immutable, and all that any exporter reads."""
+
+import msgspec
+
+from sidecar.stream.buffering import Buffering
+from sidecar.stream.gaps import Gaps
+from sidecar.stream.outcome import EndKind, Outcome
+from sidecar.stream.tools import Verdict
+from sidecar.stream.usage import Tokens
+
+MILESTONES = (
+    "headers",
+    "first_byte",
+    "first_event",
+    "first_token",
+    "first_visible_token",
+    "last_token",
+    "terminator",
+    "end",
+)
+
+
+class ToolCallSummary(msgspec.Struct, frozen=True):
+    """One tool call. `arguments` is content."""
+
+    name: str
+    verdict: Verdict
+    arguments_valid: bool
+    arguments_chars: int
+    arguments: str
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """One exchange. Times are seconds from t0 (the last request byte forwarded) unless the name says otherwise.
+
+    `error`, `text`, `reasoning_text` and the tool calls' arguments are content: exporters leave them out unless the
+    operator asked for them.
+    """
+
+    id: str
+    wall_ns: int
+    """Unix nanoseconds at which the exchange was opened."""
+    opened_at: int
+    """The same on the proxy's monotonic clock, nanoseconds."""
+    t0: int | None
+    ended_at: int
+    traceparent: str | None
+    method: str
+    path: str
+    dialect: str
+    operation: str
+    provider: str
+    request_model: str | None
+    response_model: str | None
+    response_id: str | None
+    server_address: str
+    server_port: int
+    listener: str
+    streaming: bool
+    """Whether the answer was, or should have been, a stream."""
+    status: int | None
+    end: EndKind
+    end_error: str
+    outcome: Outcome
+    terminator: str | None
+    finish_reason: str | None
+    finish_reasons: tuple[str, ...]
+    error: str | None
+    error_type: str | None
+    quirks: tuple[str, ...]
+    usage: dict[str, int] | None
+    usage_source: str | None
+    usage_state: str
+    tokens: Tokens | None
+    tool_calls: tuple[ToolCallSummary, ...]
+    heartbeats: int
+    keepalives: dict[str, int]
+    milestones: dict[str, float]
+    no_first_token: str | None
+    """Why there is no first token: the outcome, or what kind of answer it was; None where there is one."""
+    gaps: Gaps
+    time_per_output_token: float | None
+    silences: dict[str, float]
+    stalls: dict[str, int]
+    buffering: Buffering
+    output_chunks: int
+    text_chars: int
+    text: str
+    reasoning_text: str
+    request: dict[str, object]
+    """Request parameters that the conventions name, absent ones left out."""
+    service_tier: str | None
+    system_fingerprint: str | None
+    response_bytes: int
+    reads: int
+    lost_records: int
+    lost_bytes: int

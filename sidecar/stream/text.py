@@ -1,0 +1,86 @@
+"""The visible text of a stream, kept within a bound, and what is odd about it."""
+
+THINK_OPEN = "<think>"
+THINK_CLOSE = "</think>"
+TOOL_MARKUP = ("<tool_call>", "<function=", "<|tool_call|>", "<|python_tag|>", "[TOOL_CALLS]", "<function_call>", "<|tool_calls_section_begin|>", "<｜tool▁calls▁begin｜>")
+_TAIL = 24
+_HINTS = ("<", "[")
+
+
+class TextLog:
+    """Text by choice. At most `limit` characters are kept; sizes and marks are of all of it."""
+
+    __slots__ = ("_cumulative", "_kept", "_last", "_limit", "_pieces", "_tail", "_text_events", "marks", "size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = 0
+        self._pieces: dict[int, list[str]] = {}
+        self._tail = ""
+        self._last = ""
+        self._text_events = 0
+        self._cumulative = True
+        self.size: dict[int, int] = {}
+        self.marks: set[str] = set()
+
+    def add(self, text: str, choice: int) -> None:
+        """One piece of visible text."""
+        self.size[choice] = self.size.get(choice, 0) + len(text)
+        if not text.isascii() and ("\ud800" <= text[0] <= "\udfff" or "\ud800" <= text[-1] <= "\udfff"):
+            self.marks.add("lone_surrogate")
+        if self._kept < self._limit:
+            self._pieces.setdefault(choice, []).append(text[: self._limit - self._kept])
+            self._kept += len(text)
+        if choice:
+            return
+        if self._cumulative:
+            self._follow(text)
+        if self._tail or "<" in text or "[" in text:
+            self._scan(text)
+
+    def _follow(self, text: str) -> None:
+        """Whether each event repeats all text so far, as far as this one shows; most streams drop out at the second."""
+        if self._text_events and not (len(self._last) > 1 and text.startswith(self._last)):
+            self._cumulative = False
+            self._last = ""
+            return
+        self._text_events += 1
+        self._last = text
+        if self._kept > self._limit:
+            self._cumulative = False
+
+    def _scan(self, text: str) -> None:
+        joined = self._tail + text
+        if THINK_OPEN in joined:
+            self.marks.add(THINK_OPEN)
+        if THINK_CLOSE in joined:
+            self.marks.add(THINK_CLOSE)
+        if any(markup in joined for markup in TOOL_MARKUP):
+            self.marks.add("tool_markup")
+        tail = joined[-_TAIL:]
+        self._tail = tail if any(hint in tail for hint in _HINTS) else ""
+
+    @property
+    def cumulative(self) -> bool:
+        """Whether every event repeated the text of the one before and at least one went on from there."""
+        return self._cumulative and self._text_events > 1 and len(self._last) * self._text_events > self.size.get(0, 0)
+
+    def text(self, choice: int | None = 0) -> str:
+        """The text kept of one choice, or of all of them in order of arrival; halves of surrogate pairs joined."""
+        if choice == 0 and self.cumulative:
+            return self._last
+        if choice is None:
+            joined = "".join(piece for pieces in self._pieces.values() for piece in pieces)
+        else:
+            joined = "".join(self._pieces.get(choice, ()))
+        if joined.isascii():
+            return joined
+        return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    def chars(self, choice: int = 0) -> int:
+        """Characters of visible text of one choice."""
+        return len(self._last) if choice == 0 and self.cumulative else self.size.get(choice, 0)
+
+    def is_repeated_by(self, text: str, choice: int) -> bool:
+        """Whether a text is the whole text so far once more (as far as it was kept)."""
+        return bool(text) and len(text) == self.size.get(choice, 0) and text.startswith(self.text(choice))

@@ -1,0 +1,109 @@
+"""Token counts over a stream: the last value of each field wins, nothing is ever added up."""
+
+import msgspec
+
+from sidecar.dialects.signals import Usage
+
+FIELDS = ("input", "output", "total", "cache_read", "cache_write", "reasoning")
+_STATED_KEPT = 64
+
+
+class UsageLedger:
+    """Usage objects in, merged counts out; `notes` are the habits by their names in the quirk registry."""
+
+    def __init__(self) -> None:
+        self.notes: set[str] = set()
+        self.counts: dict[str, int] = {}
+        self._fallback: dict[str, int] = {}
+        self._stated: set[tuple[int | None, int | None, int | None]] = set()
+        self._early = False  # stated before the finish reason; what follows decides what that means
+        self._nulls = 0
+        self._opened_with_zero = False
+
+    def null(self) -> None:
+        """`usage: null` at the top level of a chunk."""
+        self._nulls += 1
+        if self._nulls > 1:
+            self.notes.add("usage_null_every_chunk")
+
+    def add(self, usage: Usage, *, finished: bool, finishes: bool) -> None:
+        """One usage object. `finished`: a finish reason came before; `finishes`: it comes in the same event."""
+        counts = {name: value for name in FIELDS if (value := getattr(usage, name)) is not None}
+        if not counts:
+            return
+        if usage.fallback:
+            self._fallback.update(counts)
+            return
+        if any(value < self.counts.get(name, 0) for name, value in counts.items() if name in FIELDS[:3]):
+            self.notes.add("usage_regressed")
+        if usage.opening:
+            self._opened_with_zero = not usage.input
+        elif self._opened_with_zero and usage.input:
+            self.notes.add("usage_input_zero_at_start")
+        self.counts.update(counts)
+        if finished or finishes:
+            stated = (usage.input, usage.output, usage.total)
+            if stated in self._stated:
+                self.notes.add("usage_repeated")
+            elif len(self._stated) < _STATED_KEPT:
+                self._stated.add(stated)
+            if finishes and usage.place == "event":
+                self.notes.add("usage_on_finish_chunk")
+        elif not usage.opening:
+            self._early = True
+
+    def goes_on(self) -> None:
+        """A later event brought output or the finish reason."""
+        if self._early:
+            self._early = False
+            self.notes.add("usage_mid_stream")
+
+    def merged(self) -> dict[str, int] | None:
+        """The counts as reported, or None where none or only zeros came."""
+        counts = self.counts or self._fallback
+        if not counts:
+            return None
+        if not any(counts.values()):
+            self.notes.add("usage_all_zero")
+            return None
+        if "input" not in counts or "output" not in counts:
+            self.notes.add("usage_partial_fields")
+        return counts
+
+    @property
+    def only_fallback(self) -> bool:
+        """Whether the counts are llama.cpp's timings, no usage object having come."""
+        return not self.counts and bool(self._fallback)
+
+    def excludes_reasoning(self) -> bool:
+        """Whether the reported total shows that output leaves reasoning out (xAI, Gemini): all four counts needed."""
+        counts = self.counts
+        try:
+            reasoning = counts["reasoning"]
+            return reasoning > 0 and counts["total"] == counts["input"] + counts["output"] + reasoning
+        except KeyError:
+            return False
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """Token counts by OpenTelemetry's conventions: input includes cached tokens, output includes reasoning."""
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+
+
+def normalised(counts: dict[str, int], *, cached_apart: bool, reasoning_apart: bool) -> Tokens:
+    """Reported counts with the arithmetic of the conventions.
+
+    `cached_apart`: the dialect reports cached input beside `input`, not in it (Anthropic, Bedrock, llama.cpp's
+    timings). `reasoning_apart`: output leaves reasoning out.
+    """
+    given, produced = counts.get("input"), counts.get("output")
+    if given is not None and cached_apart:
+        given += counts.get("cache_read", 0) + counts.get("cache_write", 0)
+    if produced is not None and reasoning_apart:
+        produced += counts.get("reasoning", 0)
+    return Tokens(given, produced, counts.get("cache_read"), counts.get("cache_write"), counts.get("reasoning"))
