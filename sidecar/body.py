@@ -61,6 +61,11 @@ class Body:
         """Whether the body is one document."""
         return self.framing is not None and not self.framing.streamed
 
+    @property
+    def is_array(self) -> bool:
+        """Whether the body is a JSON array that is streamed: its closing bracket ends it, whatever the dialect."""
+        return self.framing is not None and self.framing.name == "json_array"
+
     def feed(self, data: bytes, at: int) -> Sequence[Frame]:
         """One read of the wire, content coding and all."""
         self.size += len(data)

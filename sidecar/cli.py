@@ -1,37 +1,162 @@
-"""The command line."""
+"""The command line. Every mistake of a user is one line on standard error and exit code 2."""
 
+import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from sidecar.files.capture import CaptureError
-from sidecar.files.inspect import inspect_file, report
-from sidecar.quirks.quirk import QuirkThresholds
+from sidecar.config import ConfigError, load_settings
+
+_CONFIG = click.option("--config", type=click.Path(path_type=Path), envvar="SIDECAR_CONFIG", help="TOML file of settings.")
+_METRICS = click.option(
+    "--metrics-listen", metavar="HOST:PORT", help="/metrics, live page, health checks.  [default: 127.0.0.1:9464]"
+)
 
 
-@click.group()
-def main() -> None:
-    """Flight recorder for LLM streams."""
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="llm-sidecar")
+def cli() -> None:
+    """Flight recorder for LLM streams: watches traffic on the wire and says what each stream did."""
 
 
-@main.command()
+@cli.command()
+@click.option("--upstream", metavar="URL", help="Reverse proxy to this URL.")
+@click.option("--listen", metavar="HOST:PORT", help="Where the reverse proxy listens.  [default: 127.0.0.1:8080]")
+@click.option("--mode", multiple=True, metavar="MODE", help="Any mitmproxy mode, repeated, instead of --upstream.")
+@_METRICS
+@_CONFIG
+@click.option("--socket", metavar="PATH", help="Feed a running `sidecar analyzer` instead of starting one.")
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy's own, repeated.")
+def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
+    """Run the proxy with its analyzer until interrupted."""
+    from sidecar import proxy  # mitmproxy takes a second to import: only where it is used
+
+    settings = load_settings(file=config, flags=flags)
+
+    def ready(listening: Sequence[str], analyzer: dict[str, str]) -> None:
+        for address in listening:
+            click.echo(f"proxy    {address}")
+        for name in ("metrics", "page"):
+            if name in analyzer:
+                click.echo(f"{name:<8} {analyzer[name]}")
+        sys.stdout.flush()
+
+    try:
+        asyncio.run(proxy.run(settings, options, ready))
+    except proxy.StartError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@cli.command()
+@click.option("--socket", metavar="PATH", required=True, help="Unix socket for proxies to connect to.")
+@_METRICS
+@_CONFIG
+def analyzer(config: Path | None, **flags: Any) -> None:
+    """Run the analyzer alone; any number of proxies may feed it."""
+    from sidecar import service
+
+    settings = load_settings(file=config, flags=flags)
+
+    def ready(addresses: dict[str, str]) -> None:
+        for name, address in addresses.items():
+            click.echo(f"{name:<8} {address}")
+        sys.stdout.flush()
+
+    async def serve() -> None:
+        until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        service.stop_on_signals(until)
+        await service.run(settings, ready, until)
+
+    try:
+        asyncio.run(serve())
+    except service.StartError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@cli.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line per exchange.")
 @click.option("--show-content", is_flag=True, help="Include texts, tool arguments and error messages.")
-def inspect(files: tuple[Path, ...], as_json: bool, show_content: bool) -> None:
-    """What happened in recorded exchanges: capture files or the raw output of `curl -N -i`."""
+@_CONFIG
+def inspect(files: tuple[Path, ...], as_json: bool, show_content: bool, config: Path | None) -> None:
+    """Say what happened in recorded exchanges: capture files, or the raw output of `curl -N -i`."""
+    from sidecar.files.capture import CaptureError
+    from sidecar.files.inspect import inspect_file, report
+    from sidecar.files.text import text_report
+
+    thresholds = load_settings(file=config).quirks
     damaged = False
     for path in files:
         try:
-            for summary in inspect_file(path, QuirkThresholds()):
+            for summary in inspect_file(path, thresholds):
                 if isinstance(summary, CaptureError):
                     damaged = True
                     click.echo(f"sidecar: {summary}", err=True)
-                else:
+                elif as_json:
+                    # ASCII only: readers that split at U+2028 would tear a line apart.
                     click.echo(json.dumps(report(summary, show_content=show_content)))
+                else:
+                    click.echo(text_report(summary, show_content=show_content))
         except CaptureError as error:
             damaged = True
             click.echo(f"sidecar: {error}", err=True)
     sys.exit(2 if damaged else 0)
+
+
+@cli.command()
+@click.argument("quirk_id", required=False)
+def quirks(quirk_id: str | None) -> None:
+    """List the quirk registry, or one quirk of it in full."""
+    from sidecar.quirks.registry import BY_ID, GROUPS
+
+    if quirk_id is None:
+        for group, rows in GROUPS.items():
+            click.echo(f"\n{group}")
+            for row in rows:
+                click.echo(f"  {row.id:<40} {row.severity:<15} {row.summary}")
+        return
+    quirk = BY_ID.get(quirk_id)
+    if quirk is None:
+        raise click.ClickException(f"no quirk has the id {quirk_id!r}; `sidecar quirks` lists them")
+    click.echo(f"{quirk.id} ({quirk.severity})\n{quirk.summary}\n\nbreaks  {quirk.breaks}\nguard   {quirk.guard}")
+    click.echo(f"where   {', '.join(sorted(quirk.dialects)) or 'any dialect'}\nsee     {quirk.reference}")
+
+
+@cli.command()
+@click.option("--seconds", type=click.FloatRange(min=1), default=60.0, show_default=True, help="How long it runs.")
+@_METRICS
+def demo(seconds: float, metrics_listen: str | None) -> None:
+    """Show it working: streams with typical faults through a real proxy, and what the sidecar says of them."""
+    from sidecar.demo.show import DemoError, play
+
+    settings = load_settings(flags={"metrics_listen": metrics_listen})
+    try:
+        asyncio.run(play(settings, seconds))
+    except DemoError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def main() -> None:
+    """The console command: click's errors and ours on one line."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "sidecar"
+        _fail(f"{error.format_message().rstrip('.')} (see `{command} --help`)")
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except ConfigError as error:
+        _fail(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    click.echo(f"sidecar: {' '.join(message.split())}", err=True)
+    sys.exit(2)

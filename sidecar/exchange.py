@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.body import DEFAULT_EVENT_LIMIT, Body
+from sidecar.body import Body
 from sidecar.capture.records import Chunk, Ended, Lost, Opened, RequestBody, RequestSent, ResponseHead
 from sidecar.dialects import errors, table
 from sidecar.dialects.base import Dialect
@@ -16,21 +16,14 @@ from sidecar.framing.frame import Frame
 from sidecar.framing.sse import SseDecoder
 from sidecar.framing.table import media_type
 from sidecar.stream.outcome import EndKind
-from sidecar.stream.stream import DEFAULT_TEXT_LIMIT, Stream
+from sidecar.stream.stream import Stream
+from sidecar.thresholds import Limits
 
 _CONFIRM_WITHIN = 8  # events looked at before the request's word on the dialect is final
 
 
 _UNENDED = {"sse": "sse_missing_final_blank_line", "ndjson": "ndjson_missing_final_newline"}
 """By framing: the habit of a last unit that is whole but for the ending that its framing asks for."""
-
-
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept of one exchange, at most."""
-
-    event_bytes: int = DEFAULT_EVENT_LIMIT
-    request_bytes: int = 4 * 1024 * 1024
-    text_chars: int = DEFAULT_TEXT_LIMIT
 
 
 class Exchange:
@@ -121,6 +114,8 @@ class Exchange:
         frames = body.feed(record.data, record.at)
         for frame in frames:
             self._frame(frame)
+        if body.framing_notes.array_closed:
+            self.stream.array_closed(record.at)
         if not frames and record.data and body.framing is not None and body.framing.streamed and not body.unfinished:
             self.stream.keep_alive("blank", record.at, 0)
 
@@ -139,6 +134,8 @@ class Exchange:
             self.stream.whole = self.body.is_whole
             for frame in rest:
                 self._frame(frame)
+            if self.body.framing_notes.array_closed:
+                self.stream.array_closed(self.stream.last_event_at or at)
         if self.dialect is not None:
             self.stream.take_habits(self.dialect.conclude())
 

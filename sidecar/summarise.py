@@ -3,12 +3,13 @@
 from sidecar.dialects.providers import provider_name
 from sidecar.dialects.table import UNKNOWN
 from sidecar.exchange import Exchange
-from sidecar.quirks.quirk import Evidence, QuirkThresholds
+from sidecar.quirks.quirk import Evidence
 from sidecar.quirks.registry import detect
-from sidecar.stream.buffering import judge
+from sidecar.stream.buffering import Circumstances, judge
 from sidecar.stream.outcome import Ending, Outcome, decide
 from sidecar.stream.summary import Summary, ToolCallSummary
 from sidecar.stream.usage import Tokens, normalised
+from sidecar.thresholds import QuirkThresholds
 
 _CACHED_APART = frozenset({"anthropic.messages", "bedrock.converse", "bedrock.invoke"})
 _ENDED_WELL: tuple[Outcome, ...] = ("complete", "no_terminator", "not_streamed")
@@ -90,7 +91,7 @@ def summarise(
         time_per_output_token=None if lost else _time_per_output_token(exchange, tokens),
         silences={phase: silence / 1e9 for phase, silence in stream.progress.silences.items()},
         stalls={str(phase): count for phase, count in stream.progress.stalls.items()},
-        buffering=judge(exchange.body.arrivals if exchange.body else None),
+        buffering=judge(exchange.body.arrivals if exchange.body else None, _circumstances(exchange, evidence, tokens)),
         output_chunks=stream.output_chunks,
         text_chars=stream.text.chars(),
         text=stream.text.text(None if "choice_index_unstable" in stream.notes else 0),
@@ -102,6 +103,23 @@ def summarise(
         reads=exchange.body.arrivals.reads if exchange.body else 0,
         lost_records=exchange.lost.records if exchange.lost else 0,
         lost_bytes=exchange.lost.bytes if exchange.lost else 0,
+    )
+
+
+def _circumstances(exchange: Exchange, evidence: Evidence, tokens: Tokens | None) -> Circumstances:
+    stream = exchange.stream
+    return Circumstances(
+        t0=exchange.t0,
+        streamed=evidence.streamed,
+        timed=exchange.timed,
+        lost=evidence.outcome == "lost",
+        headers=exchange.response_headers,
+        outputs=stream.output_chunks,
+        first_output_at=stream.first_output_at,
+        last_output_at=stream.last_output_at,
+        gaps=stream.gaps,
+        output_tokens=tokens.output if tokens else None,
+        choices=exchange.request.n or 1,
     )
 
 
@@ -122,7 +140,7 @@ def _ending(exchange: Exchange) -> Ending:
         asked_stream=exchange.asked_stream,
         parsed=exchange.parsed and (row is not UNKNOWN or stream.first_event_at is None and not stream.whole),
         blocked="prompt_blocked" in stream.notes,
-        has_terminators=bool(dialect.terminators),
+        has_terminators=bool(dialect.terminators) or (exchange.body is not None and exchange.body.is_array),
         has_finish=dialect.has_finish,
     )
 

@@ -1,6 +1,7 @@
 """The part that every JSON dialect shares: from a frame to decoded events, with what can be recovered recovered."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Protocol
 
@@ -12,6 +13,7 @@ from sidecar.dialects.signals import Annotation, Boundary, InBandError, KeepAliv
 from sidecar.framing.frame import Frame
 
 DONE = b"[DONE]"
+_TYPE_MEMBER = re.compile(rb'"type"\s*:\s*"([^"]*)"')
 _SKIPPED = " \t\r\n"
 _SCAN = json.JSONDecoder()
 
@@ -65,8 +67,11 @@ class JsonDialect[Event]:
         return self.read(event, frame)
 
     def is_terminator(self, frame: Frame) -> bool:
-        """Whether a frame that was cut off would have been the terminator."""
-        return frame.event in self.terminators
+        """Whether a frame that was cut off would have been the terminator, by its name or its `type` member."""
+        if frame.event:
+            return frame.event in self.terminators
+        named = _TYPE_MEMBER.search(frame.data or b"")
+        return named is not None and named.group(1).decode("utf-8", "replace") in self.terminators
 
     def interpret(self, frame: Frame) -> list[Signal]:
         if frame.stray or frame.event or frame.data is None:
@@ -76,7 +81,10 @@ class JsonDialect[Event]:
             if frame.data is None:
                 return before
             return before + self._interpret(frame)
-        return self._interpret(frame)
+        signals = self._interpret(frame)
+        if self.named_events and frame.data and frame.data.strip() != DONE:
+            signals.append(Annotation("sse_missing_event_name"))
+        return signals
 
     def _interpret(self, frame: Frame) -> list[Signal]:
         data = frame.data
@@ -92,8 +100,9 @@ class JsonDialect[Event]:
 
     def interpret_whole(self, frame: Frame) -> list[Signal]:
         assert frame.data is not None
-        for value in self._values(frame.data):
-            return self.read_whole(value, frame)
+        for value, _ in self._values(frame.data):
+            if value is not None:
+                return self.read_whole(value, frame)
         return [Malformed("malformed_json_event")]
 
     def _beside(self, frame: Frame) -> list[Signal]:
@@ -143,15 +152,21 @@ class JsonDialect[Event]:
                 signals.append(Annotation("sse_missing_blank_line"))
             if any(len(found) > 1 for found in values):
                 signals.append(Annotation("concatenated_json_event"))
-            for number, value in enumerate(value for found in values for value in found):
+            for number, (value, text) in enumerate(pair for found in values for pair in found):
                 if number:
                     signals.append(Boundary())
-                signals += self._sentinel() if value is None else self.read(value, frame)
+                one = msgspec.structs.replace(frame, data=text)
+                signals += self._sentinel() if value is None else self.read(value, one)
             return signals
         loose = _loads(data)
         if loose is not None:
             return self.unexpected(loose, frame)
-        return [Malformed(_kind_of(stripped))]
+        malformed = Malformed(_kind_of(stripped))
+        return [malformed, *text_error(stripped)] if frame.event == "error" else [malformed]
+
+    def loose(self, frame: Frame) -> Any:
+        """The payload once more as plain values, for what the typed decoder leaves out; None where it is no JSON."""
+        return _loads(frame.data or b"")
 
     def unexpected(self, event: Any, frame: Frame) -> list[Signal]:
         """A JSON value of a shape that the dialect's decoder refuses: at least an error in it is seen."""
@@ -166,11 +181,11 @@ class JsonDialect[Event]:
             signals.append(Annotation("terminator_truncated"))
         return signals
 
-    def _values(self, text: bytes) -> Iterator[Event | None]:
-        """Every JSON value of a text in which values follow one another, a stray `data:` between allowed; None
-        stands for the sentinel. Nothing where the text is anything else."""
+    def _values(self, text: bytes) -> Iterator[tuple[Event | None, bytes]]:
+        """Every JSON value of a text in which values follow one another, a stray `data:` between allowed, each with
+        its bytes; None stands for the sentinel. Nothing where the text is anything else."""
         source = text.decode("utf-8", "replace")
-        found: list[Event | None] = []
+        found: list[tuple[Event | None, bytes]] = []
         at = 0
         try:
             while at < len(source):
@@ -179,11 +194,12 @@ class JsonDialect[Event]:
                 elif found and source.startswith("data:", at):
                     at += 5
                 elif source.startswith("[DONE]", at):
-                    found.append(None)
+                    found.append((None, DONE))
                     at += 6
                 else:
-                    value, at = _SCAN.raw_decode(source, at)
-                    found.append(_convert(value, self.shape))
+                    start = at
+                    value, at = _SCAN.raw_decode(source, start)
+                    found.append((_convert(value, self.shape), source[start:at].encode()))
         except (ValueError, RecursionError):
             return
         yield from found
@@ -218,6 +234,6 @@ def _kind_of(stripped: bytes) -> str:
     return "malformed_json_event" if stripped[:1] in (b"{", b"[") else "non_json_data_event"
 
 
-def text_error(message: str) -> list[Signal]:
+def text_error(message: bytes) -> list[Signal]:
     """An error that came as plain text."""
-    return [InBandError(message[:2000])]
+    return [InBandError(message[:2000].decode("utf-8", "replace"))]

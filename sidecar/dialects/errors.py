@@ -6,6 +6,24 @@ from sidecar.dialects.signals import Annotation, InBandError
 
 _MESSAGE_KEYS = ("message", "details", "status_msg", "originalMessage", "error_message", "msg", "detail")
 _TYPE_KEYS = ("type", "status", "code")
+_FAILURES = frozenset(
+    {
+        "error",
+        "error_limit",
+        "error_toxic",
+        "malformed_model_output",
+        "malformed_response",
+        "malformed_tool_use",
+        "network_error",
+        "unexpected_tool_call",
+    }
+)
+
+
+def is_failure(reason: str) -> bool:
+    """Whether a finish reason means that generation failed, in any dialect and case."""
+    lower = reason.lower()
+    return lower in _FAILURES or "malformed_function_call" in lower  # Gemini's compatible API puts words before it
 
 
 def find(event: Any, *, named_error: bool = False) -> tuple[InBandError | None, tuple[Annotation, ...]]:

@@ -19,6 +19,8 @@ class Content(msgspec.Struct, gc=False):
     text: str
     choice: int = 0
     size: int = 0
+    late: bool = False
+    """Said only after the fact, in an event that sums up what no delta brought: content, but no output in time."""
 
 
 class Role(msgspec.Struct, gc=False):
@@ -46,6 +48,8 @@ class ToolCall(msgspec.Struct, gc=False):
     free_text: bool = False
     final: bool = False
     """`arguments` are the complete ones, said again (a *.done event): taken only where no piece came before."""
+    snapshot: bool = False
+    """`arguments` are all there are so far and take the place of what came before (objects built up by path)."""
 
 
 class Finish(msgspec.Struct, gc=False):

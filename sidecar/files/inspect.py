@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 
 from sidecar.capture.records import Chunk, Ended, Opened, Record, RequestBody, RequestSent, ResponseHead
-from sidecar.exchange import Exchange, Limits
+from sidecar.exchange import Exchange
 from sidecar.files.capture import T0, Capture, CaptureError, end_at, read_captures, records_of
 from sidecar.files.curl import is_curl_output, read_curl
-from sidecar.quirks.quirk import QuirkThresholds
 from sidecar.stream.summary import Summary
 from sidecar.summarise import summarise
+from sidecar.thresholds import Limits, QuirkThresholds
 
 WHOLE_FILE = Limits(event_bytes=256 * 1024 * 1024, request_bytes=256 * 1024 * 1024, text_chars=256 * 1024 * 1024)
 """A file is bounded by its size; nothing of it needs to be left out."""

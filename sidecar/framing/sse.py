@@ -12,10 +12,11 @@ from sidecar.framing.frame import Frame, Notes
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 _LF = 0x0A
-_CR = 0x0D
 _COLON = 0x3A
 _NO_HEARTBEAT = b":HTTP_STATUS/"  # DashScope states the HTTP status in a comment in front of every event
 _STRAY_KEPT = 8
+_FIELD_KEPT = 64 * 1024  # bytes of a line that is no data: an event name, an id, an error as a field
+_SLACK = 16  # held beyond that: a BOM, a field name, its colon and space
 
 DEFAULT_LIMIT = 16 * 1024 * 1024
 
@@ -23,15 +24,17 @@ DEFAULT_LIMIT = 16 * 1024 * 1024
 class SseDecoder:
     """Bytes in, one Frame per block out.
 
-    `limit` bounds the bytes held for one block; a longer block is dropped as it comes, counted in
-    `notes.oversized` and yielded without data, with its size.
+    `limit` bounds the data bytes held for one block; the data of a longer one is dropped as it comes, counted in
+    `notes.oversized`, and the block yielded without data, with its size. Lines that are no data are cut off at
+    64 KiB or the limit, whichever is less. Where a read ends changes none of this.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.notes = Notes()
         self._limit = limit
+        self._field_limit = min(limit, _FIELD_KEPT)
         self._partial = bytearray()  # of the line being read
-        self._dropped = 0  # bytes of that line dropped over the limit
+        self._dropped = 0  # bytes dropped from that line's end
         self._after_cr = False
         self._first_line = True
         self._last_id = ""
@@ -40,7 +43,9 @@ class SseDecoder:
         self._reset()
 
     def _reset(self) -> None:
-        self._data: list[bytes] = []
+        self._lines = 0  # data lines kept of this block
+        self._data = b""  # the first of them
+        self._more = bytearray()  # the others, each behind its LF
         self._event = b""
         self._id: str | None = None
         self._comments = 0
@@ -52,7 +57,7 @@ class SseDecoder:
 
     @property
     def pending(self) -> bool:
-        return bool(self._partial or self._fields or self._dropped)
+        return bool(self._partial or self._fields)
 
     def feed(self, chunk: bytes, at: int) -> Sequence[Frame]:
         """Take one read. A CR ends its line at once: waiting for a possible LF would stamp the event late."""
@@ -62,7 +67,7 @@ class SseDecoder:
             chunk.startswith(b"data: ")
             and chunk.endswith(b"\n\n")
             and chunk.find(b"\n") == len(chunk) - 2
-            and not (self._partial or self._fields or self._dropped or self._first_line or self._after_cr)
+            and not (self._partial or self._fields or self._first_line or self._after_cr)
             and chunk.find(b"\r") < 0
             and len(chunk) <= self._limit
         ):
@@ -96,8 +101,7 @@ class SseDecoder:
             line = chunk[end : match.start()]
             self._count_ending(chunk, match.start(), match.end())
             end = match.end()
-            whole = self._take_held(line) if self._partial or self._dropped else line
-            frame = None if whole is None else self._line(whole)
+            frame = self._line(*self._take_held(line)) if self._partial else self._line(line)
             if frame is not None:
                 frames.append(frame)
                 self._started = at
@@ -115,33 +119,40 @@ class SseDecoder:
             self._after_cr = end == len(chunk)
 
     def _hold(self, piece: bytes) -> None:
-        """Keep a piece of the unfinished line, within the bound; of a comment only its beginning is kept."""
-        partial = self._partial
-        comment = partial[0] == _COLON if partial else piece[:1] == b":"
-        room = max(min(64, self._limit) - len(partial) if comment else self._limit - self._held - len(partial), 0)
-        partial += piece[:room]
+        """Keep of the unfinished line what its field could use, whatever field it turns out to be."""
+        room = max(self._limit - self._held, self._field_limit) + _SLACK - len(self._partial)
+        self._partial += piece[:room]
         self._dropped += max(len(piece) - room, 0)
 
-    def _take_held(self, rest: bytes) -> bytes | None:
-        """The line held so far with its rest; None where it went over the bound."""
+    def _take_held(self, rest: bytes) -> tuple[bytes, int]:
+        """The line held so far with its rest, and the bytes dropped from its end."""
         self._hold(rest)
-        line = bytes(self._partial)
+        line, dropped = bytes(self._partial), self._dropped
         self._partial.clear()
-        dropped, self._dropped = self._dropped, 0
-        if not dropped or line.startswith(b":"):
-            return line
-        self._fields += 1
-        self._drop_data(len(line) + dropped)
-        return None
+        self._dropped = 0
+        return line, dropped
 
     def _drop_data(self, size: int) -> None:
         """The block is over the bound: it loses its data, not its existence."""
         self.notes.oversized += self._held <= self._limit
         self._held = self._limit + 1
         self._size += size
-        self._data.clear()
+        self._lines = 0
+        self._data = b""
+        self._more.clear()
 
-    def _line(self, line: bytes) -> Frame | None:
+    def _keep_data(self, value: bytes) -> None:
+        self._size += len(value)
+        self._held += len(value) + 1
+        self._lines += 1
+        if self._lines == 1:
+            self._data = value
+        else:  # one buffer, not a list: a block may consist of millions of empty lines
+            self._more += b"\n"
+            self._more += value
+
+    def _line(self, line: bytes, dropped: int = 0) -> Frame | None:
+        """A line that has ended, less the bytes dropped from its end."""
         if self._first_line:
             self._first_line = False
             if line.startswith(_BOM):
@@ -163,27 +174,26 @@ class SseDecoder:
         if name == b"data":
             if value and colon and not spaced:
                 self.notes.no_space_after_colon += 1
-            if self._held + len(value) > self._limit:
-                self._drop_data(len(value))
+            if self._held + len(value) + dropped > self._limit:
+                self._drop_data(len(value) + dropped)
             else:
-                self._size += len(value)
-                self._held += len(value) + 1
-                self._data.append(value)
+                self._keep_data(value)
         elif name == b"event":
             self._control += 1
-            self._event = value
+            self._event = value[: self._field_limit]
         elif name == b"id":
             self._control += 1
             self.notes.ids += 1
+            value = value[: self._field_limit]
             if b"\0" not in value:
                 self._id = value.decode("utf-8", "replace")
         elif name == b"retry":
             self._control += 1
             # ASCII digits only: bytes.isdigit accepts no others.
-            if value.isdigit() and len(value) < 20:
+            if value.isdigit() and len(value) + dropped < 20:
                 self.notes.retry = int(value)
         elif len(self._stray) < _STRAY_KEPT:
-            self._stray.append(line)
+            self._stray.append(line[: self._field_limit])
         return None
 
     def _dispatch(self) -> Frame | None:
@@ -197,17 +207,17 @@ class SseDecoder:
             self.notes.control_only += bool(self._control and not frame.size)
         else:
             self.notes.empty_data += not frame.data
-            self.notes.multiline += len(self._data) > 1
+            self.notes.multiline += self._lines > 1
         self._reset()
         return frame
 
     def _frame(self, *, complete: bool) -> Frame:
         event = self._event.decode("utf-8", "replace") if self._event else ""
-        if event and self._data:
+        if event and self._lines:
             self.notes.named_events += 1
-        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data) if self._data else None
+        data = self._data + self._more if self._more else self._data
         return Frame(
-            data,
+            data if self._lines else None,
             self._at,
             event,
             complete,
@@ -216,16 +226,16 @@ class SseDecoder:
             self._comments,
             tuple(self._stray),
             None,
-            len(self._data) or 1,
+            self._lines or 1,
             self._size,
         )
 
     def close(self) -> Sequence[Frame]:
         """What was pending, its last line taken as if it had ended, stamped by its last byte."""
-        if self._partial or self._dropped:
-            line = self._take_held(b"")
-            if line and not line.startswith((b"retry", b"id")):  # a number cut short is another number
-                self._line(line)
+        if self._partial:
+            line, dropped = self._take_held(b"")
+            if not line.startswith((b"retry", b"id")):  # a number cut short is another number
+                self._line(line, dropped)
         if not self._fields:
             return ()
         frame = self._frame(complete=False)

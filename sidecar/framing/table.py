@@ -73,13 +73,13 @@ def sniff(head: bytes, declared: Framing | None, *, asked_stream: bool) -> Frami
     """
     if declared is not None and declared.name == "eventstream":
         return declared
-    start = head.removeprefix(_BOM).lstrip(b" \t\r\n")
-    if not start or (len(start) < 6 and any(mark.startswith(start) for mark in _SSE_STARTS)):
-        if start.startswith(b":"):
-            return BY_NAME["sse"]
+    if _BOM.startswith(head):
         return None
+    start = head.removeprefix(_BOM).lstrip(b" \t\r\n")
     if start.startswith(_SSE_STARTS):
         return BY_NAME["sse"]
+    if any(mark.startswith(start) for mark in _SSE_STARTS):  # nothing yet, or the beginning of a field name
+        return None
     if start.startswith(b"["):
         if declared is not None and declared.name == "sse":
             return declared  # `[DONE]` on a line of its own
@@ -89,8 +89,11 @@ def sniff(head: bytes, declared: Framing | None, *, asked_stream: bool) -> Frami
         return BY_NAME["json_array"] if asked_stream and inner[:1] in (b"{", b"]") else BY_NAME["whole"]
     if start.startswith(b"{"):
         return declared if declared is not None and declared.name == "ndjson" else BY_NAME["whole"]
-    if head[:1] == b"\0" and len(head) >= 12 and head[4:5] == b"\0" and declared is None:
-        return BY_NAME["eventstream"]
+    if head[:1] == b"\0" and declared is None:
+        if len(head) < 5:
+            return None
+        if head[4:5] == b"\0":
+            return BY_NAME["eventstream"]
     if declared is not None and declared.streamed:
         return declared
     return BY_NAME["whole"]

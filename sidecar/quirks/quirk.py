@@ -11,6 +11,7 @@ from sidecar.dialects.table import Row
 from sidecar.dialects.request import Request
 from sidecar.stream.outcome import Ending, Outcome
 from sidecar.stream.stream import Stream
+from sidecar.thresholds import QuirkThresholds
 
 CHAT = frozenset({"openai.chat", "openai.completions"})
 SECOND = 1_000_000_000
@@ -25,16 +26,6 @@ class Severity(StrEnum):
     """Departs from the dialect."""
     BREAKS_CLIENTS = "breaks_clients"
     """Known to crash, hang or corrupt common clients."""
-
-
-class QuirkThresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where an observation becomes a quirk; seconds and bytes. Defaults are the corpus's."""
-
-    long_gap: float = 30.0
-    long_prefill: float = 30.0
-    delayed_close: float = 5.0
-    buffered_within: float = 0.005
-    oversized_event: int = 1024 * 1024
 
 
 class Evidence(msgspec.Struct, frozen=True):

@@ -3,49 +3,83 @@
 from array import array
 
 GROUP_NS = 1_000_000
-"""Events within one read, or within this many nanoseconds of the one before, form one group."""
-_GROUPS_KEPT = 4096
+"""Events that arrive in one read, or within this many nanoseconds of the first of their group, form one group."""
+GROUPS_KEPT = 2048
+"""Groups kept one by one, eight bytes each: the start of a stream that has more. Its last group is always known."""
+
+_SIZES_KEPT = 64
+_LARGEST = 2**32 - 1
 
 
 class Arrivals:
     """Groups of events that arrived together. `at` are nanoseconds; decoded events count, not bytes."""
 
-    __slots__ = ("_last", "counts", "events", "first", "last", "overflow", "read_sizes", "reads", "starts")
+    __slots__ = ("_count", "_counts", "_start", "_starts", "_until", "events", "first", "groups", "last", "read_sizes", "reads")
 
     def __init__(self) -> None:
         self.events = 0
+        self.groups = 0
         self.first = 0
         self.last = 0
-        self.starts = array("Q")  # of each group, nanoseconds since the first event
-        self.counts = array("I")
-        self.overflow = 0  # events in groups beyond those kept
         self.reads = 0
         self.read_sizes: dict[int, int] = {}
-        self._last = -GROUP_NS
+        """Reads by their size in bytes as they came over the wire; the first sizes seen, at most 64."""
+        self._starts = array("I")  # of each closed group, microseconds since the first event
+        self._counts = array("I")
+        self._start = 0  # of the group that is still open
+        self._until = -1  # the last moment at which an event still belongs to it
+        self._count = 0
 
     def read(self, size: int) -> None:
         """One read of `size` bytes as they came over the wire."""
         self.reads += 1
-        if size in self.read_sizes or len(self.read_sizes) < 64:
-            self.read_sizes[size] = self.read_sizes.get(size, 0) + 1
+        sizes = self.read_sizes
+        if size in sizes:
+            sizes[size] += 1
+        elif len(sizes) < _SIZES_KEPT:
+            sizes[size] = 1
 
     def add(self, count: int, at: int) -> None:
         """`count` events completed by the read at `at`."""
-        if not self.events:
-            self.first = at
-            self._last = at - GROUP_NS - 1
+        if at < self.last:
+            at = self.last  # only in a capture edited by hand
         self.events += count
         self.last = at
-        if at - self._last <= GROUP_NS and len(self.counts):
-            self.counts[-1] += count
-        elif len(self.counts) < _GROUPS_KEPT:
-            self.starts.append(at - self.first)
-            self.counts.append(count)
-        else:
-            self.overflow += count
-        self._last = at
+        if at <= self._until:
+            self._count += count
+            return
+        if self.groups == 0:
+            self.first = at
+        elif self.groups <= GROUPS_KEPT:
+            self._starts.append(min((self._start - self.first) // 1000, _LARGEST))
+            self._counts.append(self._count)
+        self.groups += 1
+        self._start = at
+        self._until = at + GROUP_NS
+        self._count = count
 
     @property
     def span(self) -> int:
         """Nanoseconds from the first event to the last."""
         return self.last - self.first
+
+    @property
+    def complete(self) -> bool:
+        """Whether `listed` has all groups."""
+        return self.groups <= GROUPS_KEPT + 1
+
+    @property
+    def last_group(self) -> tuple[int, int]:
+        """Start of the last group in nanoseconds of the clock, and its events."""
+        return self._start, self._count
+
+    def listed(self) -> list[tuple[float, int]]:
+        """The groups kept, in order: milliseconds since the first event, and events."""
+        groups = [(start / 1000, count) for start, count in zip(self._starts, self._counts, strict=True)]
+        if self.groups and self.complete:
+            groups.append(((self._start - self.first) / 1e6, self._count))
+        return groups
+
+    def modal_size(self) -> tuple[int, int]:
+        """The commonest size of a read and how often it came; the largest of several equally common."""
+        return max(((size, count) for size, count in self.read_sizes.items()), key=lambda row: (row[1], row[0]), default=(0, 0))

@@ -1,23 +1,304 @@
-"""Whether something on the path held the stream back, judged from when its events arrived."""
+"""Whether something on the path held a stream back, judged from when its events arrived.
 
+An observer does not see when the model produced an event. It sees when events arrived, and knows that a model does not
+emit a hundred tokens in a millisecond. A *group* is what arrived in one read or within 1 ms; a *clump* is a group of
+four or more events, at least three of them produced one after the other. Events without output (the opening ones, the
+finish reason, usage, the terminator) are emitted together with a neighbour, and so are the choices of one step: they
+prove nothing. Heartbeats are not events. The *pace* is the typical time per event, read off the stream itself: the
+weighted median, over its groups, of the time since the group before divided by the events that came in it.
+
+The rules, the first that applies:
+
+1. `inconclusive`: no stream, no times, telemetry lost, or fewer than 5 events.
+2. The stream came as *one burst*: more than 90 % of its events in the larger of 20 ms and 2 % of its span, counted back
+   from the last event, or all of it in less than 50 ms; and faster than 2500 events a second or mostly in one group,
+   so that it cannot have been produced while it arrived.
+   - It is `buffered` if events before the burst show that the stream lasted 300 ms or more. Without such events the
+     burst must have come late: 300 ms after the request, plus the time that we grant for a first token. That is 200 ms
+     for an answer of up to 60 tokens. A longer answer could only have been produced in the last 300 ms by a faster
+     model, which starts faster, too: the grant shrinks in proportion (100 ms for 120 tokens, 50 ms for 240).
+   - Otherwise it is `inconclusive`: it might have been produced in less than 300 ms, by a fast model or a cache. So is
+     a burst that a cache says was its own (`x-cache: HIT`).
+3. `inconclusive`: less than 50 ms from the first event to the last.
+4. The added delay is estimated: the events of a group of three or more were produced evenly between the group before
+   and this one, but no slower than at the stream's pace. (Pieces of one flush that follow each other faster than 2500
+   events a second count as one group here.) It is `none` if no more than 5 % of the events were delayed by the larger
+   of 20 ms and one pace. A pause of the model delays nothing: what came after it came one by one.
+5. `coalesced`: at least two clumps that hold half of the events. (`inconclusive` if most of the stream is a first clump
+   that came much too soon for the pace of the rest: it had been ready, as in a cache behind a slow network.)
+6. `inconclusive`: events were held back, but not in clumps.
+
+Content coding, content-length, read sizes and the proxies' headers decide nothing; they are named as evidence, since
+they tell where to look.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import ceil, inf
 from typing import Literal
 
 import msgspec
 
-from sidecar.stream.arrivals import Arrivals
+from sidecar.stream.arrivals import GROUP_NS, Arrivals
+from sidecar.stream.gaps import Gaps
 
 Verdict = Literal["none", "coalesced", "buffered", "inconclusive"]
+type Found = dict[str, float | int | str | bool]
+
+MIN_EVENTS = 5
+MIN_SPAN = 50.0
+"""Milliseconds from the first event to the last."""
+BURST_WINDOW = 20.0
+"""Milliseconds; or `BURST_WINDOW_SHARE` of the span, where that is more."""
+BURST_WINDOW_SHARE = 0.02
+BURST_SHARE = 0.9
+BUFFERED_FROM = 300.0
+"""Milliseconds that a stream must have taken to be produced for one burst to be called buffered."""
+FIRST_TOKEN_GRANT = 200.0
+"""Milliseconds granted for a first token, up to `GRANTED_TOKENS` tokens."""
+GRANTED_TOKENS = 60
+FASTEST = 2.5
+"""Events per millisecond that no model exceeds."""
+DELAY_LIMIT = 20.0
+"""Milliseconds of added delay that are none; or one pace, where that is more."""
+DELAYED_SHARE = 0.05
+CLUMP_EVENTS = 4
+CLUMP_STEPS = 3
+CLUMPED_SHARE = 0.5
+
+_KIB = 1024
+_CLOSING_EVENTS = 3  # finish reason, usage, terminator: assumed where it is not known which events carry output
+_HEADER_CHARS = 64
 
 
 class Buffering(msgspec.Struct, frozen=True):
-    """A verdict and the figures it rests on."""
+    """A verdict and the figures it rests on.
+
+    Of the evidence, `why` is a short phrase. `events`, `reads`, `events_per_read`, `arrival_groups`; `burst_share` (of
+    the events, in the last burst); `share_below_1ms` (of the events, that came within 1 ms of the first of their
+    group); `clumped_share` and `delayed_share` (of the events); `first_event_ms` and `span_ms` (from the request to the
+    first event and from there to the last); `pace_ms` (estimated, per event). Present only where they tell something:
+    `modal_read_size` (bytes; most reads had the size of a proxy's buffer), `content_coding`, `content_length`
+    (a stream with one: some hop had it all), and of a stream that was held back `x_accel_buffering` (`missing` or the
+    value), `server`, `via`.
+    """
 
     verdict: Verdict
-    evidence: dict[str, float | int | str | bool]
+    evidence: Found
 
 
-def judge(arrivals: Arrivals | None) -> Buffering:
-    """The verdict on one stream; None or too little evidence is inconclusive."""
-    if arrivals is None or arrivals.events < 5:
-        return Buffering("inconclusive", {"events": arrivals.events if arrivals else 0})
-    return Buffering("inconclusive", {"events": arrivals.events})
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a stream besides its arrivals. Times are nanoseconds of the same clock."""
+
+    t0: int | None = None
+    streamed: bool = True
+    timed: bool = True
+    """Whether the reads are those of the wire."""
+    lost: bool = False
+    headers: Mapping[str, str] = {}
+    """Of the response, by lower-case name."""
+    outputs: int = 0
+    """Events that carried output; 0 where that is not known."""
+    first_output_at: int | None = None
+    last_output_at: int | None = None
+    gaps: Gaps | None = None
+    """Between those events."""
+    output_tokens: int | None = None
+    """As reported."""
+    choices: int = 1
+    """Answers produced side by side, each with its own events."""
+
+
+class _Group(msgspec.Struct):
+    at: float  # milliseconds since the first event
+    events: int
+    steps: int  # events that were produced one after the other
+
+
+def judge(arrivals: Arrivals | None, known: Circumstances) -> Buffering:
+    """The verdict on one stream that is over, or as far as it came."""
+    events = arrivals.events if arrivals is not None else 0
+    unfit = _unfit(arrivals, known)
+    if unfit or arrivals is None:
+        return Buffering("inconclusive", {"why": unfit, "events": events})
+    found = _figures(arrivals, known)
+    verdict, why = _decide(arrivals, known, found)
+    if verdict in ("coalesced", "buffered"):
+        found |= _whereabouts(known.headers)
+    return Buffering(verdict, {"why": why, **found})
+
+
+def _unfit(arrivals: Arrivals | None, known: Circumstances) -> str:
+    """Why there is nothing to judge; empty if there is."""
+    if known.lost:
+        return "telemetry of the stream was dropped"
+    if not known.streamed or arrivals is None:
+        return "no stream: a whole body or none"
+    if not known.timed:
+        return "recorded without times"
+    return "" if arrivals.events >= MIN_EVENTS else f"fewer than {MIN_EVENTS} events"
+
+
+def _decide(arrivals: Arrivals, known: Circumstances, found: Found) -> tuple[Verdict, str]:
+    """Verdict and why; the figures it took go to `found`."""
+    groups = _groups(arrivals, known)
+    span = arrivals.span / 1e6
+    burst = _last_burst(arrivals, groups, span)
+    share = sum(group.events for group in burst) / arrivals.events
+    found["burst_share"] = round(share, 3)
+    if (share > BURST_SHARE or span < MIN_SPAN) and _too_fast_to_be_live(burst if share > BURST_SHARE else groups):
+        return _one_burst(arrivals, known, span)
+    if span < MIN_SPAN:
+        return "inconclusive", f"less than {MIN_SPAN:.0f} ms from the first event to the last"
+    flushes = _flushes(groups)
+    pace = _pace(flushes)
+    limit = max(DELAY_LIMIT, pace)
+    listed = sum(group.events for group in groups)
+    clumps = [group for group in groups if group.events >= CLUMP_EVENTS and group.steps >= CLUMP_STEPS]
+    clumped = sum(group.events for group in clumps) / listed
+    delayed = sum(_delayed(group, since, pace, limit) for group, since in _with_gaps(flushes)) / listed
+    found |= {"pace_ms": round(pace, 3), "clumped_share": round(clumped, 3), "delayed_share": round(delayed, 3)}
+    if delayed <= DELAYED_SHARE:
+        return "none", "events came at the pace of the stream"
+    if len(clumps) < 2 or clumped < CLUMPED_SHARE:
+        return "inconclusive", "some events came late, but most not in clumps"
+    if known.t0 is not None and groups[0].events > listed / 2:
+        if groups[0].steps * pace > 2 * (arrivals.first - known.t0) / 1e6:
+            return "inconclusive", "most came at once and too soon for the pace of the rest: from a cache?"
+    return "coalesced", f"{len(clumps)} clumps hold {clumped:.0%} of the events"
+
+
+def _one_burst(arrivals: Arrivals, known: Circumstances, span: float) -> tuple[Verdict, str]:
+    if span >= BUFFERED_FROM:
+        return "buffered", "after a first few, all events came at once at the end"
+    if span >= MIN_SPAN:
+        return "inconclusive", f"one burst, perhaps produced in less than {BUFFERED_FROM:.0f} ms"
+    if known.t0 is None:
+        return "inconclusive", "one burst, and when it was asked for is unknown"
+    if known.headers.get("x-cache", "").lower().startswith("hit"):
+        return "inconclusive", "one burst, from a cache"
+    tokens = max(known.outputs or arrivals.events, known.output_tokens or 0)
+    grant = FIRST_TOKEN_GRANT * min(1.0, GRANTED_TOKENS / tokens)
+    if (arrivals.first - known.t0) / 1e6 >= BUFFERED_FROM + grant:
+        return "buffered", "all events came at once, late after the request"
+    return "inconclusive", f"one burst, perhaps produced in less than {BUFFERED_FROM:.0f} ms"
+
+
+def _groups(arrivals: Arrivals, known: Circumstances) -> list[_Group]:
+    """The groups kept. Which events are steps is known of the first group and the last; in between, all of them are."""
+    groups = [_Group(at, count, count) for at, count in arrivals.listed()]
+    first, last = groups[0], groups[-1]
+    gaps = known.gaps
+    if gaps is None or known.first_output_at is None or known.last_output_at is None:
+        if arrivals.complete:
+            last.steps = max(1, last.events - _CLOSING_EVENTS)
+    else:
+        between = gaps.milliseconds()
+        if gaps.exact:
+            first.steps = _within(between, GROUP_NS / 1e6 - (known.first_output_at - arrivals.first) / 1e6, first.events)
+        if arrivals.complete and last is not first:
+            last_group_at, _ = arrivals.last_group
+            last.steps = _within(reversed(between), (known.last_output_at - last_group_at) / 1e6, last.events)
+    if known.choices > 1:
+        for group in groups:
+            group.steps = ceil(group.steps / known.choices)
+    return groups
+
+
+def _within(gaps: Iterable[float], room: float, most: int) -> int:
+    """Of outputs these gaps apart, those within `room` (milliseconds) of the first; a group without any is one step."""
+    count = 1
+    for gap in gaps:
+        room -= gap
+        if room < 0 or count >= most:
+            break
+        count += 1
+    return count
+
+
+def _last_burst(arrivals: Arrivals, groups: list[_Group], span: float) -> list[_Group]:
+    if not arrivals.complete:
+        start, count = arrivals.last_group
+        return [_Group((start - arrivals.first) / 1e6, count, count)]
+    begin = span - max(BURST_WINDOW, BURST_WINDOW_SHARE * span)
+    return [group for group in groups if group.at >= begin]
+
+
+def _too_fast_to_be_live(groups: list[_Group]) -> bool:
+    """Whether no model produced these while they arrived."""
+    steps = sum(group.steps for group in groups)
+    most = max(group.steps for group in groups)
+    return steps - 1 > (groups[-1].at - groups[0].at) * FASTEST or (most >= CLUMP_STEPS and most > steps / 2)
+
+
+def _flushes(groups: list[_Group]) -> list[_Group]:
+    """Groups, the pieces of one flush joined."""
+    flushes: list[_Group] = []
+    before = 0.0
+    for group in groups:
+        since = group.at - before
+        before = group.at
+        if flushes and group.steps >= CLUMP_EVENTS and group.steps > since * FASTEST:
+            flush = flushes[-1]
+            if group.at - flush.at <= BURST_WINDOW:
+                flush.events += group.events
+                flush.steps += group.steps
+                continue
+        flushes.append(_Group(group.at, group.events, group.steps))
+    return flushes
+
+
+def _with_gaps(flushes: list[_Group]) -> Iterator[tuple[_Group, float]]:
+    """Each flush and the milliseconds since the one before; of the first one that is not known."""
+    before = -inf
+    for flush in flushes:
+        yield flush, flush.at - before
+        before = flush.at
+
+
+def _pace(flushes: list[_Group]) -> float:
+    """Milliseconds per step: the median over the steps of all flushes but the first."""
+    paces = sorted((since / flush.steps, flush.steps) for flush, since in _with_gaps(flushes) if since != inf)
+    half = sum(steps for _, steps in paces) / 2
+    seen = 0
+    for pace, steps in paces:
+        seen += steps
+        if seen >= half:
+            return pace
+    return 0.0
+
+
+def _delayed(flush: _Group, since: float, pace: float, limit: float) -> float:
+    """Events of one flush that were delayed by the limit or more. Two at once are no evidence: clocks and queues jitter."""
+    taken = min(since, flush.steps * pace)
+    if flush.steps < CLUMP_STEPS or taken <= limit:
+        return 0.0
+    return int(flush.steps * (1 - limit / taken)) * flush.events / flush.steps
+
+
+def _figures(arrivals: Arrivals, known: Circumstances) -> Found:
+    events, reads = arrivals.events, arrivals.reads
+    found: Found = {
+        "events": events,
+        "reads": reads,
+        "events_per_read": round(events / max(reads, 1), 2),
+        "arrival_groups": arrivals.groups,
+        "share_below_1ms": round((events - arrivals.groups) / (events - 1), 3),
+        "span_ms": round(arrivals.span / 1e6, 3),
+    }
+    if known.t0 is not None:
+        found["first_event_ms"] = round((arrivals.first - known.t0) / 1e6, 3)
+    size, count = arrivals.modal_size()
+    if count > reads / 2 and size >= _KIB and size % _KIB == 0 and (count > 1 or reads == 1):
+        found["modal_read_size"] = size
+    coding = known.headers.get("content-encoding", "")
+    if coding:
+        found["content_coding"] = coding[:_HEADER_CHARS]
+    if known.headers.get("content-length", "").isdecimal():
+        found["content_length"] = True
+    return found
+
+
+def _whereabouts(headers: Mapping[str, str]) -> Found:
+    """Headers that say where to look."""
+    found: Found = {"x_accel_buffering": headers.get("x-accel-buffering", "missing")[:_HEADER_CHARS]}
+    return found | {name: headers[name][:_HEADER_CHARS] for name in ("server", "via") if headers.get(name)}

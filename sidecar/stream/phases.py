@@ -2,20 +2,10 @@
 
 from typing import Literal
 
-import msgspec
+from sidecar.thresholds import StallThresholds
 
 Phase = Literal["waiting_headers", "before_first_token", "mid_stream", "keepalive_only", "after_finish"]
 PHASES: tuple[Phase, ...] = ("waiting_headers", "before_first_token", "mid_stream", "keepalive_only", "after_finish")
-
-
-class StallThresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Seconds without progress after which a stream is stalled, by phase."""
-
-    waiting_headers: float = 60.0
-    before_first_token: float = 60.0
-    mid_stream: float = 15.0
-    keepalive_only: float = 60.0
-    after_finish: float = 5.0
 
 
 class Progress:

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import UNSET
-
 from sidecar.dialects.signals import (
     Annotation,
     Boundary,
@@ -27,6 +25,11 @@ from sidecar.stream.tools import ToolCalls
 from sidecar.stream.usage import UsageLedger
 
 DEFAULT_TEXT_LIMIT = 1024
+_VISIBLE = ("text", "refusal")
+"""Kinds of output that a person reads as the answer: they start the clock of the first visible token."""
+
+_BESIDE_DATA = frozenset({"bare_done_line", "foreign_terminator", "sse_unknown_field"})
+"""Habits of lines that are no data event of the dialect."""
 
 
 class Stream:
@@ -75,13 +78,15 @@ class Stream:
         self.keepalives[kind] = self.keepalives.get(kind, 0) + count
         self.progress.keep_alive(at)
 
+    def array_closed(self, at: int) -> None:
+        """The JSON array that was streamed is closed: the framing's own word that nothing follows."""
+        if self.terminator is None:
+            self._terminator(Terminator("array_close"), at, after_error=False)
+
     def take(self, signals: Sequence[Signal], at: int) -> None:
         """The signals of one frame that carried a payload; none where the dialect has nothing to say of it."""
         if self.first_event_at is None and not self.whole:
             self.first_event_at = at
-        if not signals:
-            self.progress.event(at)
-            return
         event: list[Signal] = []
         for signal in signals:
             if signal.__class__ is Boundary:
@@ -105,22 +110,28 @@ class Stream:
 
     def _event(self, signals: list[Signal], at: int) -> None:
         output = visible = payload = False
+        silent = True  # an event of which the dialect says nothing, or only a habit, is a data event all the same
         finishes: Finish | None = None
         usages: list[Usage] = []
         after_terminator = self.terminator is not None
         after_error = self.error is not None or self.failed_finish is not None
+        if after_terminator and any(isinstance(signal, Terminator) for signal in signals):
+            self.notes.add("duplicate_terminator")  # and nothing else: what it says again is no news
+            self.progress.event(at)
+            return
         for signal in signals:
             kind = signal.__class__
             if kind is Content:
                 payload = True
-                if self._content(signal):  # type: ignore[arg-type]  # narrowed by the class test, which mypy does not follow
+                if self._content(signal) and not signal.late:  # type: ignore[arg-type, union-attr]  # narrowed by the class test, which mypy does not follow
                     output = True
-                    visible = visible or signal.kind != "reasoning"  # type: ignore[union-attr]
+                    visible = visible or signal.kind in _VISIBLE  # type: ignore[union-attr]
             elif isinstance(signal, ToolCall):
                 payload = True
+                before = self.tools.chars
                 if self.tools.add(signal) and not signal.final:
-                    output = visible = True
-                    self._count_output("tool_arguments", _size(signal))
+                    output = True
+                    self._count_output("tool_arguments", max(self.tools.chars - before, 0))
                     self._note_after_finish(signal.choice)
             elif isinstance(signal, Finish):
                 payload = True
@@ -134,12 +145,16 @@ class Stream:
                     self.usage.null()
                 else:
                     self.notes.add(signal.name)
+                    silent = silent and signal.name not in _BESIDE_DATA
             elif isinstance(signal, Terminator):
+                silent = False
                 self._terminator(signal, at, after_error=after_error)
             elif isinstance(signal, KeepAlive):
+                silent = False
                 self.keep_alive(signal.kind, at)
             else:
                 payload = self._rest(signal, at) or payload
+        payload = payload or silent
         self._close_event(at, usages, finishes, output=output, visible=visible, payload=payload)
         if payload and after_terminator:
             self.notes.add("data_after_terminator")
@@ -164,6 +179,8 @@ class Stream:
         finished = bool(self.finish) and finishes is None
         for usage in usages:
             self.usage.add(usage, finished=finished, finishes=finishes is not None)
+        if usages:
+            self.usage.event_over()
         if output:
             self._output(at, visible=visible, finished_before=finished)
 
@@ -217,9 +234,6 @@ class Stream:
         self.progress.finished()
 
     def _terminator(self, terminator: Terminator, at: int, *, after_error: bool) -> None:
-        if self.terminator is not None:
-            self.notes.add("duplicate_terminator")
-            return
         self.terminator = terminator.name
         self.terminator_at = at
         if after_error and terminator.name == "done_sentinel":
@@ -262,8 +276,3 @@ class Stream:
         """Whether each event stated a finish reason, at least two of them."""
         return self._events_with_finish > 1 and self._events_with_finish == self._events
 
-
-def _size(call: ToolCall) -> int:
-    if isinstance(call.arguments, str):
-        return len(call.arguments)
-    return 0 if call.arguments is UNSET or call.arguments is None else len(str(call.arguments))

@@ -55,6 +55,8 @@ class ToolCalls:
         self.calls: list[Call] = []
         self.notes: set[str] = set()
         self.choices: set[int] = set()
+        self.chars = 0
+        """Characters of arguments of all calls, those over the bound included."""
         self._at: dict[tuple[int, int | str], Call] = {}
         self._limit = limit
         self._kept = 0
@@ -83,6 +85,8 @@ class ToolCalls:
         call.deltas += not delta.final
         self.choices.add(delta.choice)
         call.free_text = call.free_text or delta.free_text
+        if delta.snapshot and arguments:
+            self._drop(call)
         self._append(call, arguments, final=delta.final)
         return True
 
@@ -149,16 +153,23 @@ class ToolCalls:
         if call.arguments.startswith("{") and piece.startswith(call.arguments) and not call.free_text:
             # No JSON object goes on with itself from its first brace: the fragment repeats all there was.
             self.notes.add("tool_arguments_cumulative")
-            self._kept -= len(call.arguments)
-            call.arguments = ""
-            call.chars = 0
+            self._drop(call)
         call.chars += len(piece)
+        self.chars += len(piece)
         room = self._limit - self._kept
         if len(piece) > room:
             call.cut = True
             piece = piece[: max(room, 0)]
         call.arguments += piece
         self._kept += len(piece)
+
+    def _drop(self, call: Call) -> None:
+        """Forget the arguments so far: what comes now has them, too."""
+        self._kept -= len(call.arguments)
+        self.chars -= call.chars
+        call.arguments = ""
+        call.chars = 0
+        call.cut = False
 
     def note_end(self, *, ended_well: bool) -> None:
         """The stream is over: name what only the whole calls show. `ended_well`: it had a finish or a terminator."""

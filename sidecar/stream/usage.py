@@ -16,6 +16,7 @@ class UsageLedger:
         self.counts: dict[str, int] = {}
         self._fallback: dict[str, int] = {}
         self._stated: set[tuple[int | None, int | None, int | None]] = set()
+        self._stating: set[tuple[int | None, int | None, int | None]] = set()  # in the event that is being read
         self._early = False  # stated before the finish reason; what follows decides what that means
         self._nulls = 0
         self._opened_with_zero = False
@@ -37,7 +38,7 @@ class UsageLedger:
         if any(value < self.counts.get(name, 0) for name, value in counts.items() if name in FIELDS[:3]):
             self.notes.add("usage_regressed")
         if usage.opening:
-            self._opened_with_zero = not usage.input
+            self._opened_with_zero = usage.input == 0
         elif self._opened_with_zero and usage.input:
             self.notes.add("usage_input_zero_at_start")
         self.counts.update(counts)
@@ -46,11 +47,16 @@ class UsageLedger:
             if stated in self._stated:
                 self.notes.add("usage_repeated")
             elif len(self._stated) < _STATED_KEPT:
-                self._stated.add(stated)
+                self._stating.add(stated)
             if finishes and usage.place == "event":
                 self.notes.add("usage_on_finish_chunk")
         elif not usage.opening:
             self._early = True
+
+    def event_over(self) -> None:
+        """The event has no more usage objects: totals repeated within one event are one statement."""
+        self._stated |= self._stating
+        self._stating.clear()
 
     def goes_on(self) -> None:
         """A later event brought output or the finish reason."""

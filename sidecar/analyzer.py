@@ -1,0 +1,254 @@
+"""The analyzer: records in, exchanges followed, summaries out. One event loop, no thread."""
+
+import importlib.metadata
+import logging
+import platform
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic_ns
+from types import TracebackType
+
+from sidecar import metrics as m
+from sidecar.capture.records import (
+    AnyRecord,
+    Chunk,
+    Ended,
+    Health,
+    Lost,
+    Opened,
+    RequestBody,
+    RequestSent,
+    ResponseHead,
+)
+from sidecar.config import Settings
+from sidecar.dialects.providers import provider_name
+from sidecar.exchange import Exchange
+from sidecar.export.labels import Caps, LabelValues
+from sidecar.export.observe import observe
+from sidecar.export.series import Series
+from sidecar.stream.summary import Summary
+from sidecar.summarise import summarise
+
+logger = logging.getLogger(__name__)
+
+RECENT = 200
+_LAG_WINDOW_NS = 10_000_000_000
+_PACKAGE = Path(__file__).parent
+
+type Key = tuple[int, int]
+"""Connection and stream number."""
+
+
+class Analyzer:
+    """Follows exchanges. `receive`, `closed` and `tick` are called from the event loop.
+
+    `clock` gives nanoseconds on the clock of the records. An exception in a stage costs that exchange its verdict,
+    is counted, and nothing else.
+    """
+
+    def __init__(self, settings: Settings, clock: Callable[[], int] = monotonic_ns) -> None:
+        self.settings = settings
+        self.series = Series()
+        self.values = LabelValues(
+            Caps(model=settings.max_models), lambda label: self.series.add(m.FOLDED, (label,)), settings.models
+        )
+        self.exchanges: dict[Key, Exchange] = {}
+        self.recent: deque[Summary] = deque(maxlen=RECENT)
+        self.listeners: list[Callable[[Summary], None]] = []
+        """Called with every summary: further exporters. What they raise is counted under `export`."""
+        self._clock = clock
+        self._lags: deque[tuple[int, float]] = deque()
+        self._gauged: set[tuple[str, ...]] = set()
+        self.series.set(
+            m.BUILD_INFO, (_version("llm-sidecar"), _version("mitmproxy"), platform.python_version()), 1.0
+        )
+
+    def receive(self, connection: int, records: Sequence[AnyRecord]) -> None:
+        """A batch of one proxy's records."""
+        if not records:
+            return
+        self.series.add(m.RECORDS, (), len(records))
+        self._note_lag(records[0].at)
+        for record in records:
+            kind = record.__class__
+            if kind is Chunk:
+                exchange = self.exchanges.get((connection, record.stream))
+                if exchange is not None:
+                    try:
+                        exchange.chunk(record)  # type: ignore[arg-type]  # narrowed by the class test above
+                    except Exception:
+                        self._failed(exchange)
+            elif kind is Health:
+                self._health(record)  # type: ignore[arg-type]  # as above
+            elif kind is Opened:
+                self._open(connection, record)  # type: ignore[arg-type]  # as above
+            else:
+                self._rest(connection, record)
+
+    def _open(self, connection: int, record: Opened) -> None:
+        if len(self.exchanges) >= self.settings.max_streams:
+            self.series.add(m.STREAMS_LOST, ("analyzer_full",))
+            return
+        try:
+            self.exchanges[connection, record.stream] = Exchange(record, self.settings.limits)
+        except Exception:
+            self._count_failure()
+
+    def _rest(self, connection: int, record: AnyRecord) -> None:
+        key = (connection, record.stream)
+        exchange = self.exchanges.get(key)
+        if exchange is None:
+            return
+        try:
+            if isinstance(record, RequestBody):
+                exchange.request_body(record)
+            elif isinstance(record, RequestSent):
+                exchange.request_sent(record)
+            elif isinstance(record, ResponseHead):
+                exchange.response_head(record)
+            elif isinstance(record, Lost):
+                exchange.mark_lost(record)
+            elif isinstance(record, Ended):
+                exchange.ended(record)
+        except Exception:
+            self._failed(exchange)
+        if isinstance(record, Ended):
+            del self.exchanges[key]
+            self._finish(exchange)
+
+    def _failed(self, exchange: Exchange) -> None:
+        """A stage raised: a bug of ours. The exchange gets no verdict and no further records."""
+        self._count_failure()
+        exchange.mark_lost(Lost(exchange.opened.stream, self._clock(), 1, 0))
+        exchange.body = None
+
+    def _count_failure(self) -> None:
+        _, error, trace = sys.exc_info()
+        stage = stage_of(trace)
+        self.series.add(m.STAGE_FAILURES, (stage,))
+        logger.error("stage %s failed with %s", stage, type(error).__name__, exc_info=logger.isEnabledFor(logging.DEBUG))
+
+    def _finish(self, exchange: Exchange) -> None:
+        try:
+            summary = summarise(exchange, self.settings.quirks, self.settings.providers)
+        except Exception:
+            self._count_failure()
+            self.series.add(m.STREAMS_LOST, ("stage_failure",))
+            return
+        if summary.outcome == "lost":
+            self.series.add(m.STREAMS_LOST, ("capture",))
+        self.recent.append(summary)
+        for export in (self._observe, *self.listeners):
+            try:
+                export(summary)
+            except Exception:
+                self._count_failure()
+
+    def _observe(self, summary: Summary) -> None:
+        observe(summary, self.series, self.values)
+
+    def closed(self, connection: int) -> None:
+        """A proxy went away: what it had in flight ends here, without a verdict."""
+        for key in [key for key in self.exchanges if key[0] == connection]:
+            self._abandon(key)
+
+    def _abandon(self, key: Key) -> None:
+        exchange = self.exchanges.pop(key)
+        now = self._clock()
+        exchange.mark_lost(Lost(key[1], now, 0, 0))
+        try:
+            exchange.close(now)
+        except Exception:
+            self._count_failure()
+        self._finish(exchange)
+
+    def stop(self) -> None:
+        """Shut down: what is still in flight is counted."""
+        for key in list(self.exchanges):
+            self._abandon(key)
+
+    def tick(self) -> None:
+        """Look at the clock: streams that send nothing still stall."""
+        now = self._clock()
+        thresholds = self.settings.stalls
+        for exchange in self.exchanges.values():
+            phase = exchange.stream.progress.check(now, thresholds)
+            if phase is not None:
+                self.series.add(m.STALLS, (*self._labels(exchange), phase))
+
+    def _labels(self, exchange: Exchange) -> tuple[str, ...]:
+        opened = exchange.opened
+        return self.values.base(
+            exchange.row.operation,
+            provider_name(opened.host, exchange.row.name, self.settings.providers),
+            exchange.request.model or exchange.stream.identity.model,
+            opened.host,
+            opened.port,
+            exchange.row.name,
+        )
+
+    def refresh(self) -> None:
+        """Bring the live gauges up to date; called at a scrape."""
+        now = self._clock()
+        in_flight: dict[tuple[str, ...], int] = {}
+        stalled: dict[tuple[str, ...], int] = {}
+        oldest: dict[tuple[str, ...], float] = {}
+        thresholds = self.settings.stalls
+        for exchange in self.exchanges.values():
+            progress = exchange.stream.progress
+            phase = progress.phase()
+            key = (*self._labels(exchange), phase)
+            silence = progress.silence(now) / 1e9
+            in_flight[key] = in_flight.get(key, 0) + 1
+            stalled[key] = stalled.get(key, 0) + (silence >= getattr(thresholds, phase))
+            oldest[key] = max(oldest.get(key, 0.0), silence)
+        # Series that were shown once go to zero instead of away: a gauge that vanishes looks like a scrape that failed.
+        self._gauged.update(in_flight)
+        for key in self._gauged:
+            self.series.set(m.IN_FLIGHT, key, in_flight.get(key, 0))
+            self.series.set(m.STALLED, key, stalled.get(key, 0))
+            self.series.set(m.OLDEST_SILENCE, key, oldest.get(key, 0.0))
+        self.series.set(m.TRACKED, (), len(self.exchanges))
+
+    def _note_lag(self, at: int) -> None:
+        now = self._clock()
+        lag = max(now - at, 0) / 1e9
+        self.series.observe(m.ANALYZER_LAG, (), lag)
+        self._lags.append((now, lag))
+        while self._lags and now - self._lags[0][0] > _LAG_WINDOW_NS:
+            self._lags.popleft()
+
+    def lag(self) -> float:
+        """The largest lag of the last ten seconds, in seconds."""
+        horizon = self._clock() - _LAG_WINDOW_NS
+        return max((lag for at, lag in self._lags if at >= horizon), default=0.0)
+
+    def _health(self, record: Health) -> None:
+        worker = (str(record.worker),)
+        series = self.series
+        series.set(m.OUTBOX_BYTES, worker, record.outbox_bytes)
+        series.set(m.LOOP_LAG, worker, record.loop_lag_seconds)
+        series.set(m.RECORDS_DROPPED, worker, record.records_dropped)
+        series.set(m.TEE_FAILURES, worker, record.failures)
+        if len(record.tee_buckets) == len(m.TEE_SECONDS.buckets) + 1:
+            series.replace_counts(m.TEE_SECONDS, worker, record.tee_buckets, record.tee_seconds)
+
+
+def stage_of(trace: TracebackType | None) -> str:
+    """The stage an exception came from: the innermost module of ours on its way, by folder or file name."""
+    stage = "analyzer"
+    while trace is not None:
+        path = Path(trace.tb_frame.f_code.co_filename)
+        if path.is_relative_to(_PACKAGE):
+            stage = path.relative_to(_PACKAGE).parts[0].removesuffix(".py")
+        trace = trace.tb_next
+    return stage
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,60 @@
+"""All exchanges that are being copied, from their opening until their end has been handed to the sender."""
+
+from collections.abc import Iterator
+
+from sidecar.capture.outbox import Item, Outbox
+from sidecar.capture.records import Ended, Opened
+from sidecar.capture.tap import Tap
+
+
+class Capture:
+    """Opens taps and remembers them for as long as the loss of the analyzer would lose them."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
+        self.streams_lost = 0
+        self._taps: dict[int, Tap] = {}
+        self._next = 0
+
+    def next_stream(self) -> int:
+        """A number for a new exchange."""
+        self._next += 1
+        return self._next
+
+    def open(self, opened: Opened, *, held: bool) -> Tap:
+        """Start copying an exchange."""
+        tap = Tap(opened, self.outbox, held=held)
+        self._taps[tap.stream] = tap
+        return tap
+
+    def forget(self, tap: Tap) -> None:
+        """An exchange turned out not to matter."""
+        self._taps.pop(tap.stream, None)
+
+    def handed_over(self, items: list[Item]) -> None:
+        """Records went to the analyzer: exchanges whose end is among them are done with."""
+        for item in items:
+            if isinstance(item, Ended):
+                tap = self._taps.pop(item.stream, None)
+                if tap is not None and tap.lost:
+                    self.streams_lost += 1
+
+    def analyzer_gone(self) -> None:
+        """The analyzer went away with what it knew: every exchange it may have heard of is lost.
+
+        Exchanges whose opening still waits in the outbox are whole and stay.
+        """
+        waiting = {item.stream for item in self.outbox.records if isinstance(item, Opened)}
+        lost = [tap for tap in self._taps.values() if tap.stream not in waiting and not tap.held]
+        gone = {tap.stream for tap in lost}
+        self.outbox.keep(lambda item: _stream_of(item) not in gone)
+        for tap in lost:
+            tap.lose()
+
+    def live(self) -> Iterator[Tap]:
+        """Exchanges that are not over."""
+        return (tap for tap in self._taps.values() if tap.ended is None)
+
+
+def _stream_of(item: Item) -> int:
+    return item[1] if isinstance(item, tuple) else item.stream

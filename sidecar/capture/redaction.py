@@ -1,0 +1,78 @@
+"""What of a head leaves the proxy process: values come from an allow-list, everything else keeps only its name."""
+
+from collections.abc import Iterable
+
+from sidecar.capture.records import Headers
+
+REDACTED = "[redacted]"
+
+HEADER_VALUES = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "cache-control",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "date",
+        "expect",
+        "keep-alive",
+        "openai-beta",
+        "openai-model",
+        "openai-processing-ms",
+        "openai-version",
+        "anthropic-beta",
+        "anthropic-version",
+        "retry-after",
+        "server",
+        "traceparent",
+        "tracestate",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+        "vary",
+        "via",
+        "x-accel-buffering",
+        "x-amzn-bedrock-cache-read-input-token-count",
+        "x-amzn-bedrock-cache-write-input-token-count",
+        "x-amzn-bedrock-input-token-count",
+        "x-amzn-bedrock-invocation-latency",
+        "x-amzn-bedrock-output-token-count",
+        "x-amzn-bedrock-content-type",
+        "x-amzn-requestid",
+        "x-cache",
+        "x-dashscope-sse",
+        "x-envoy-upstream-service-time",
+        "x-inference-provider",
+        "x-request-id",
+        "request-id",
+    }
+)
+"""Headers whose values are copied, request and response."""
+
+QUERY_VALUES = frozenset({"alt", "stream", "stream_format", "api-version", "model", "deployment", "beta"})
+"""Query parameters whose values are copied; credentials travel in others (`key`, `access_token`, signatures)."""
+
+
+def redact_headers(headers: Iterable[tuple[bytes, bytes]], extra: frozenset[str] = frozenset()) -> Headers:
+    """Headers with the values of all but allowed names replaced; `extra` names are allowed, too."""
+    kept: Headers = []
+    for raw_name, raw_value in headers:
+        name = raw_name.decode("latin-1").lower()
+        allowed = name in HEADER_VALUES or name in extra
+        kept.append((name, raw_value.decode("latin-1") if allowed else REDACTED))
+    return kept
+
+
+def redact_target(target: str) -> str:
+    """A request target with the values of all but allowed query parameters replaced, the fragment dropped."""
+    path, question, query = target.partition("#")[0].partition("?")
+    if not question:
+        return path
+    parts = []
+    for part in query.split("&"):
+        name, equals, value = part.partition("=")
+        parts.append(f"{name}={value if name.lower() in QUERY_VALUES else REDACTED}" if equals else name)
+    return f"{path}?{'&'.join(parts)}"

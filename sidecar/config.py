@@ -1,0 +1,160 @@
+"""Settings: frozen, and from one declaration for the file (TOML), the environment, the flags and mitmproxy's options.
+
+Precedence: flags, then `SIDECAR_…` in the environment, then the file, then the defaults.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import msgspec
+from msgspec import Meta
+
+from sidecar.thresholds import Limits, QuirkThresholds, StallThresholds
+
+ENVIRONMENT_PREFIX = "SIDECAR_"
+OPTION_PREFIX = "sidecar_"
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used; the text is one line that says which and what to do."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All settings. Field names are those of the file; upper-case behind `SIDECAR_` in the environment."""
+
+    upstream: Annotated[str | None, Meta(description="Where a reverse proxy sends its traffic: http(s)://host[:port]")] = None
+    listen: Annotated[str, Meta(description="Address of the reverse proxy")] = "127.0.0.1:8080"
+    mode: Annotated[tuple[str, ...], Meta(description="mitmproxy modes, instead of upstream and listen")] = ()
+    metrics_listen: Annotated[str, Meta(description="Address of /metrics, the live page and the health checks")] = (
+        "127.0.0.1:9464"
+    )
+    socket: Annotated[str | None, Meta(description="Unix socket of a running analyzer to use; none: start one")] = None
+    include: Annotated[tuple[str, ...], Meta(description="Regular expressions over host/path: always copied")] = ()
+    exclude: Annotated[tuple[str, ...], Meta(description="Regular expressions over host/path: never copied")] = ()
+    allow_headers: Annotated[tuple[str, ...], Meta(description="Further header names whose values may be copied")] = ()
+    outbox_mib: Annotated[int, Meta(ge=1, description="MiB of records the proxy holds for a slow analyzer")] = 16
+    idle_timeout: Annotated[int, Meta(ge=1, description="Seconds without a byte after which the proxy closes a connection")] = 3600
+    models: Annotated[tuple[str, ...], Meta(description="Model names that may become labels; empty: the first max_models")] = ()
+    max_models: Annotated[int, Meta(ge=1, description="Model names that may become labels, at most")] = 100
+    max_streams: Annotated[int, Meta(ge=1, description="Exchanges in flight that are followed, at most")] = 20_000
+    ready_lag: Annotated[float, Meta(gt=0, description="Seconds of analyzer lag beyond which /readyz says no")] = 5.0
+    log_level: Annotated[str, Meta(description="debug, info, warning or error")] = "warning"
+    providers: Annotated[dict[str, str], Meta(description="Host suffixes to provider names, before the built-in ones")] = {}
+    stalls: Annotated[StallThresholds, Meta(description="Seconds without progress until a stream is stalled")] = StallThresholds()
+    quirks: Annotated[QuirkThresholds, Meta(description="Where observations become quirks")] = QuirkThresholds()
+    limits: Annotated[Limits, Meta(description="What is kept of one exchange, at most")] = Limits()
+
+
+class Option(msgspec.Struct, frozen=True):
+    """A setting as mitmproxy's options have it."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+
+def _options() -> tuple[Option, ...]:
+    found = [Option(OPTION_PREFIX + "config", str, "", "Configuration file of the sidecar (TOML)")]
+    for field in msgspec.structs.fields(Settings):
+        kind, meta = get_args(field.type)
+        if field.name in ("upstream", "listen", "mode", "idle_timeout") or kind not in _OPTION_TYPES:
+            continue
+        kind = _OPTION_TYPES[kind]
+        default = {Sequence[str]: [], str: ""}.get(kind, field.default) if field.default in (None, ()) else field.default
+        if kind is str and not isinstance(default, str):
+            default = str(default)
+        found.append(Option(OPTION_PREFIX + field.name, kind, default, meta.description))
+    return tuple(found)
+
+
+_OPTION_TYPES: dict[Any, Any] = {
+    str: str,
+    str | None: str,
+    int: int,
+    float: str,  # mitmproxy knows no float
+    tuple[str, ...]: Sequence[str],
+}
+OPTIONS: tuple[Option, ...] = _options()
+
+
+def load_settings(
+    *, file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Settings from all sources. Flags that are None or empty were not given. Raises ConfigError."""
+    values: dict[str, Any] = {}
+    if file is not None:
+        values = _read_file(file)
+    _merge(values, _from_environment(os.environ if environment is None else environment))
+    _merge(values, {name: value for name, value in (flags or {}).items() if value not in (None, (), [], "")})
+    return _convert(values)
+
+
+def _convert(values: dict[str, Any]) -> Settings:
+    try:
+        settings = msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"bad setting: {error}") from error
+    for name in ("listen", "metrics_listen"):
+        host_port(getattr(settings, name), name)
+    if settings.log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        raise ConfigError(f"bad setting: log_level is {settings.log_level!r}, not debug, info, warning or error")
+    return settings
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {file}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration {file} is no TOML: {error}") from error
+
+
+def _merge(values: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for name, value in more.items():
+        if isinstance(value, dict) and isinstance(values.get(name), dict):
+            values[name] = {**values[name], **value}
+        else:
+            values[name] = value
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """`SIDECAR_NAME`, lists separated by white space, members of tables as `SIDECAR_STALLS_MID_STREAM`."""
+    values: dict[str, Any] = {}
+    known = {field.name: get_args(field.type)[0] for field in msgspec.structs.fields(Settings)}
+    for variable, text in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or not text:
+            continue
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+        table, _, member = name.partition("_")
+        if name in known:
+            values[name] = tuple(text.split()) if known[name] == tuple[str, ...] else text
+        elif table in known and member:
+            values.setdefault(table, {})[member] = text
+        elif name != "config":
+            raise ConfigError(f"unknown setting in the environment: {variable}")
+    return values
+
+
+def from_proxy_options(options: Any) -> Settings:
+    """Settings out of mitmproxy's `sidecar_…` options (and the file they name). Raises ConfigError."""
+    flags: dict[str, Any] = {}
+    for option in OPTIONS:
+        value = getattr(options, option.name)
+        if option.name == OPTION_PREFIX + "config" or value == option.default:
+            continue
+        flags[option.name.removeprefix(OPTION_PREFIX)] = value
+    file = getattr(options, OPTION_PREFIX + "config")
+    return load_settings(file=Path(file) if file else None, flags=flags)
+
+
+def host_port(text: str, name: str) -> tuple[str, int]:
+    """`host:port` or `[v6]:port` apart. Raises ConfigError naming the setting."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535 or not host:
+        raise ConfigError(f"bad setting: {name} is {text!r}, not HOST:PORT")
+    return host.strip("[]"), int(port)

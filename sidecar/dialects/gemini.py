@@ -1,0 +1,161 @@
+"""Gemini's generateContent, streamed (SSE, or a JSON array without `alt=sse`) and whole, as AI Studio, Vertex AI and
+Code Assist serve it.
+
+https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse. Every element of a stream is a whole
+response object with a piece of the answer. Nothing ends a stream over SSE; the array is ended by its bracket.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from sidecar.dialects.base import JsonDialect
+from sidecar.dialects.errors import is_failure
+from sidecar.dialects.gemini_arguments import FunctionCalls
+from sidecar.dialects.openai_usage import count
+from sidecar.dialects.request import Request
+from sidecar.dialects.signals import Annotation, Content, Finish, Identity, Role, Signal, Usage
+from sidecar.framing.frame import Frame
+
+_UNSPECIFIED = frozenset({"FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"})
+_CANDIDATES_KEPT = 128
+
+
+class Part(msgspec.Struct, gc=False):
+    """No output: thoughtSignature, codeExecutionResult, functionResponse, fileData."""
+
+    text: Any = UNSET
+    thought: Any = UNSET
+    functionCall: Any = UNSET
+    executableCode: Any = UNSET
+    inlineData: Any = UNSET
+
+
+class Parts(msgspec.Struct, gc=False):
+    role: Any = UNSET
+    parts: list[Part] | None | UnsetType = UNSET
+
+
+class Candidate(msgspec.Struct, gc=False):
+    index: Any = UNSET
+    content: Parts | None | UnsetType = UNSET
+    finishReason: Any = UNSET
+
+
+class Response(msgspec.Struct, gc=False):
+    candidates: list[Candidate] | None | UnsetType = UNSET
+    promptFeedback: Any = UNSET
+    usageMetadata: Any = UNSET
+    modelVersion: Any = UNSET
+    responseId: Any = UNSET
+    error: Any = UNSET
+
+
+class Event(Response, gc=False):
+    """A response, or one in the envelope of Code Assist."""
+
+    response: Response | None | UnsetType = UNSET
+
+
+_decoder = msgspec.json.Decoder(Event)
+
+
+class GeminiGenerate(JsonDialect[Event]):
+    """`POST …:streamGenerateContent` and `…:generateContent`."""
+
+    name: ClassVar[str] = "gemini.generate"
+    shape = Event
+    decode = staticmethod(_decoder.decode)
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self._calls: dict[int, FunctionCalls] = {}
+        self._finished: set[int] = set()
+        self._named: tuple[Any, Any] = (UNSET, UNSET)
+
+    def read(self, event: Event, frame: Frame) -> list[Signal]:
+        response = event.response if isinstance(event.response, Response) else event
+        signals: list[Signal] = []
+        if event.error not in (UNSET, None) or frame.event == "error":
+            signals += self.error_signals(self.loose(frame), named=frame.event == "error")
+        elif response.error not in (UNSET, None):
+            signals += self.error_signals({"error": response.error})
+        self._identify(response, signals)
+        feedback = response.promptFeedback
+        reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
+        if reason and reason not in _UNSPECIFIED:
+            signals.append(Annotation("prompt_blocked"))
+        for candidate in response.candidates or ():
+            self._candidate(candidate, signals)
+        return signals + _usage(response.usageMetadata)
+
+    def _identify(self, response: Response, signals: list[Signal]) -> None:
+        named = (response.responseId, response.modelVersion)
+        if named != self._named:
+            self._named = named
+            signals.append(Identity(*(name if isinstance(name, str) and name else None for name in named)))
+
+    def _candidate(self, candidate: Candidate, signals: list[Signal]) -> None:
+        index = candidate.index if isinstance(candidate.index, int) else 0
+        content = candidate.content
+        if index in self._finished:
+            signals.append(Annotation("chunk_after_finish"))
+        if isinstance(content, Parts):
+            if isinstance(content.role, str) and content.role:
+                signals.append(Role(content.role, index))
+            for part in content.parts or ():
+                self._part(part, index, signals)
+        reason = candidate.finishReason
+        if isinstance(reason, str) and reason and reason not in _UNSPECIFIED:
+            if len(self._finished) < _CANDIDATES_KEPT:
+                self._finished.add(index)
+            signals.append(Finish(reason, index, failed=is_failure(reason)))
+
+    def _part(self, part: Part, index: int, signals: list[Signal]) -> None:
+        text = part.text
+        if isinstance(text, str):
+            if text:
+                signals.append(Content("reasoning" if part.thought is True else "text", text, index, len(text)))
+            return
+        if isinstance(part.functionCall, dict):
+            signals += self._calls_of(index).take(part.functionCall)
+        elif isinstance(part.executableCode, dict):
+            code = part.executableCode.get("code")
+            if isinstance(code, str) and code:
+                signals.append(Content("tool_arguments", code, index, len(code)))
+        elif isinstance(part.inlineData, dict):
+            data = part.inlineData.get("data")
+            if isinstance(data, str) and data:
+                signals.append(Content("audio", "", index, len(data)))
+
+    def _calls_of(self, index: int) -> FunctionCalls:
+        calls = self._calls.get(index)
+        if calls is None:
+            calls = FunctionCalls(index)
+            if len(self._calls) < _CANDIDATES_KEPT:
+                self._calls[index] = calls
+        return calls
+
+
+def signs(event: dict[str, Any], name: str) -> bool:
+    """Whether an event can only be of this dialect."""
+    inner = event.get("response")
+    if isinstance(inner, dict) and "candidates" in inner:
+        return True
+    return isinstance(event.get("candidates"), list) or "promptFeedback" in event or "usageMetadata" in event
+
+
+def _usage(value: Any) -> list[Signal]:
+    """Counts; `thoughtsTokenCount` is beside `candidatesTokenCount`, not in it."""
+    if not isinstance(value, dict):
+        return []
+    return [
+        Usage(
+            input=count(value.get("promptTokenCount")),
+            output=count(value.get("candidatesTokenCount")),
+            total=count(value.get("totalTokenCount")),
+            cache_read=count(value.get("cachedContentTokenCount")),
+            reasoning=count(value.get("thoughtsTokenCount")),
+        )
+    ]

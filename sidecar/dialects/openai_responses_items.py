@@ -1,0 +1,181 @@
+"""Output items of the Responses API: which are tool calls, which text they hold, and what was said before.
+
+Item types: https://platform.openai.com/docs/api-reference/responses/object
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from sidecar.dialects.envelope import dict_of, list_of, text_of
+from sidecar.dialects.signals import Kind, Signal, ToolCall
+
+_KEPT = 512
+_CALLS = ("function_call", "mcp_call", "mcp_approval_request")
+_CLIENT_TOOLS: dict[str, tuple[str, ...]] = {
+    "computer_call": ("action", "actions"),
+    "local_shell_call": ("action",),
+    "shell_call": ("action",),
+    "apply_patch_call": ("operation",),
+    "tool_search_call": ("arguments",),
+}
+"""Built-in tools that the client runs, with the members that say what to do. Their names are their item types'."""
+_TEXT_PARTS: dict[str, tuple[Kind, str]] = {
+    "output_text": ("text", "text"),
+    "text": ("text", "text"),
+    "refusal": ("refusal", "refusal"),
+    "reasoning_text": ("reasoning", "text"),
+    "summary_text": ("reasoning", "text"),
+}
+_FINISHED = frozenset({"completed", "incomplete", "failed", "cancelled"})
+
+
+def finish_of(response: dict[str, Any]) -> str | None:
+    """The incomplete reason, else the status; None while the response is not over."""
+    reason = dict_of(response.get("incomplete_details")).get("reason")
+    if isinstance(reason, str) and reason:
+        return reason
+    status = response.get("status")
+    return status if isinstance(status, str) and status in _FINISHED else None
+
+
+def parts_of(parts: list[Any]) -> list[tuple[Kind, str]]:
+    """Texts of content parts and summary parts, with their kinds."""
+    found: list[tuple[Kind, str]] = []
+    for part in map(dict_of, parts):
+        kind, member = _TEXT_PARTS.get(text_of(part.get("type")), ("text", ""))
+        if text := text_of(part.get(member)):
+            found.append((kind, text))
+    return found
+
+
+def texts_of(item: dict[str, Any]) -> list[tuple[Kind, str]]:
+    """Texts of a message or reasoning item."""
+    if item.get("type") == "message":
+        return parts_of(list_of(item.get("content")))
+    if item.get("type") == "reasoning":
+        return parts_of([*list_of(item.get("summary")), *list_of(item.get("content"))])
+    return []
+
+
+class Repeats:
+    """Which texts came as deltas, so that an event that sums up is taken only where it says something new.
+
+    Items are known by `output_index` and by `item_id`: some endpoints leave one out, some change the other.
+    """
+
+    def __init__(self) -> None:
+        self._streamed: dict[Kind, set[int | str | None]] = {}
+        self._sources: dict[Kind, str] = {}
+
+    def streamed(self, kind: Kind, *where: Any) -> None:
+        """A delta came."""
+        known = self._streamed.setdefault(kind, set())
+        if len(known) < _KEPT:
+            known.update(_places(where) or (None,))
+
+    def is_news(self, kind: Kind, source: str, *where: Any) -> bool:
+        """Whether a text has not been said before. Of several kinds of event that repeat it, the first counts."""
+        known = self._streamed.get(kind)
+        if known:
+            places = _places(where)
+            if not places or None in known or len(known) >= _KEPT or not known.isdisjoint(places):
+                return False
+        return self._sources.setdefault(kind, source) == source
+
+    def is_first(self, kind: Kind, source: str) -> bool:
+        """The same for the terminal event, which repeats everything: whether no event before it said any."""
+        return not self._streamed.get(kind) and self._sources.setdefault(kind, source) == source
+
+    def only_late(self, kind: Kind) -> bool:
+        """Whether the stream is over and no text came as deltas, but some in events that repeat."""
+        return kind in self._sources and not self._streamed.get(kind)
+
+
+def _places(where: tuple[Any, ...]) -> set[int | str | None]:
+    return {place for place in where if isinstance(place, (int, str)) and place != ""}
+
+
+class ToolItems:
+    """Tool calls among the items. A call is known by its item id, its call id and its output index."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int | str, str] = {}
+
+    def key(self, item_id: Any, output_index: Any) -> str:
+        """The call that a delta belongs to; where nothing says which, the last one opened."""
+        for place in (item_id, output_index):
+            if isinstance(place, (int, str)) and place in self._keys:
+                return self._keys[place]
+        if isinstance(item_id, str) and item_id:
+            return self._remember(item_id, item_id)
+        if isinstance(output_index, int):
+            return self._remember(f"#{output_index}", output_index)
+        return next(reversed(self._keys.values()), "?")
+
+    def _remember(self, key: str, *places: Any) -> str:
+        for place in places:
+            if isinstance(place, (int, str)) and place != "" and len(self._keys) < _KEPT:
+                self._keys[place] = key
+        return key
+
+    def added(self, item: dict[str, Any], output_index: Any) -> Iterator[Signal]:
+        """An item was opened."""
+        if is_call(item):
+            own = text_of(item.get("id")) or text_of(item.get("call_id"))
+            key = own or (f"#{output_index}" if isinstance(output_index, int) else f"?{len(self._keys)}")
+            self._remember(key, item.get("id"), item.get("call_id"), output_index, key)
+            yield _call(item, key)
+
+    def done(self, item: dict[str, Any], output_index: Any) -> Iterator[Signal]:
+        """An item was closed: its arguments once more, or for the first time."""
+        if is_call(item):
+            known = next((item[name] for name in ("id", "call_id") if self._knows(item.get(name))), None)
+            yield _call(item, self.key(known or item.get("id"), output_index), final=True)
+
+    def _knows(self, place: Any) -> bool:
+        return isinstance(place, str) and place in self._keys
+
+    def repeated(self, item: dict[str, Any]) -> Iterator[Signal]:
+        """An item of the terminal event: news only where it is the first that says anything of a call."""
+        if is_call(item) and not any(not key.startswith("!") for key in self._keys.values()):
+            key = f"!{len(self._keys)}"
+            self._keys[key] = key
+            yield _call(item, key, final=True)
+
+    def whole(self, item: dict[str, Any]) -> Iterator[Signal]:
+        """An item of a whole body."""
+        if is_call(item):
+            yield _call(item, None)
+
+
+def is_call(item: dict[str, Any]) -> bool:
+    """Whether an item is a tool call: of the client's tools, or of the provider's if its name is on the wire."""
+    kind = text_of(item.get("type"))
+    if kind == "shell_call":
+        return not text_of(dict_of(item.get("environment")).get("type")).startswith("container")
+    if kind == "tool_search_call":
+        return item.get("execution") == "client"
+    return kind in _CALLS or kind == "custom_tool_call" or kind in _CLIENT_TOOLS
+
+
+def _call(item: dict[str, Any], key: str | None, *, final: bool = False) -> ToolCall:
+    kind = text_of(item.get("type"))
+    call_id = item.get("call_id") or item.get("id", UNSET)
+    name = item.get("name", UNSET)
+    arguments: Any = item.get("input" if kind == "custom_tool_call" else "arguments", UNSET)
+    if kind in _CLIENT_TOOLS:
+        name = kind.removesuffix("_call")
+        # While the item is open its action may be half written.
+        given = (item.get(member) for member in _CLIENT_TOOLS[kind]) if final or key is None else ()
+        arguments = next((value for value in given if value), UNSET)
+    return ToolCall(
+        id=call_id,
+        name=name,
+        arguments=arguments,
+        key=key,
+        whole=key is None,
+        free_text=kind == "custom_tool_call",
+        final=final,
+    )

@@ -1,0 +1,21 @@
+"""What the endpoints may see of the analyzer; `export` depends on this, not on the analyzer."""
+
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from sidecar.exchange import Exchange
+from sidecar.stream.summary import Summary
+from sidecar.thresholds import StallThresholds
+
+
+class View(msgspec.Struct, frozen=True):
+    """Read-only access to the live state."""
+
+    exchanges: Callable[[], Collection[Exchange]]
+    recent: Callable[[], Collection[Summary]]
+    lag: Callable[[], float]
+    clock: Callable[[], int]
+    """Nanoseconds on the clock of the records."""
+    stalls: StallThresholds
+    ready_lag: float

@@ -1,0 +1,91 @@
+"""The analyzer's HTTP endpoints: metrics, health, the live page and its JSON."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from sidecar.export.live import exchanges_in_flight, recent_exchanges
+from sidecar.export.page import PAGE
+from sidecar.export.prometheus import Exposition
+from sidecar.export.view import View
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+
+
+class _Endpoint(RequestHandler):
+    """Common headers; errors without tracebacks."""
+
+    def initialize(self, view: View, exposition: Exposition) -> None:
+        self.view = view
+        self.exposition = exposition
+
+    def set_default_headers(self) -> None:
+        self.set_header("Server", "llm-sidecar")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Referrer-Policy", "no-referrer")
+        self.set_header("Cache-Control", "no-store")
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{status_code}\n")
+
+
+class _Metrics(_Endpoint):
+    def get(self) -> None:
+        body, content_type = self.exposition.render(self.request.headers.get("Accept", ""))
+        self.set_header("Content-Type", content_type)
+        self.finish(body)
+
+
+class _Health(_Endpoint):
+    def get(self) -> None:
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish("ok\n")
+
+
+class _Ready(_Endpoint):
+    """Not ready while the analyzer is behind: what it shows is then old."""
+
+    def get(self) -> None:
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        lag, bound = self.view.lag(), self.view.ready_lag
+        if lag > bound:
+            self.set_status(503)
+            self.finish(f"not ready: {lag:.1f} s behind, the bound is {bound:.1f} s\n")
+        else:
+            self.finish("ready\n")
+
+
+class _Streams(_Endpoint):
+    def get(self) -> None:
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps({"in_flight": exchanges_in_flight(self.view), "recent": recent_exchanges(self.view)}))
+
+
+class _Page(_Endpoint):
+    def get(self) -> None:
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Content-Security-Policy", _POLICY)
+        self.finish(PAGE)
+
+
+def serve(host: str, port: int, view: View, exposition: Exposition) -> tuple[HTTPServer, str]:
+    """Listen; the server and the base URL it can be reached at. Raises OSError where the address is taken."""
+    shared = {"view": view, "exposition": exposition}
+    routes: list[tuple[str, Callable[..., Any], dict[str, Any]]] = [
+        (r"/metrics", _Metrics, shared),
+        (r"/healthz", _Health, shared),
+        (r"/readyz", _Ready, shared),
+        (r"/api/streams", _Streams, shared),
+        (r"/", _Page, shared),
+    ]
+    server = HTTPServer(Application(routes, log_function=lambda handler: None))  # type: ignore[arg-type]  # tornado takes plain tuples
+    sockets = bind_sockets(port, address=host)
+    server.add_sockets(sockets)
+    bound = sockets[0].getsockname()
+    shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+    return server, f"http://{shown}:{bound[1]}"

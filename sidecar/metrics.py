@@ -1,0 +1,209 @@
+"""Every metric, declared once: name, type, help with its formula, labels, buckets. Exporters read this table."""
+
+from typing import Literal
+
+import msgspec
+
+from sidecar.capture.outbox import TeeTimes
+from sidecar.stream.gaps import BUCKETS as GAP_BUCKETS
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+class Metric(msgspec.Struct, frozen=True, eq=False):
+    """One metric family. Base units; label values are bounded where they are made."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+STREAM_LABELS = (
+    "gen_ai_operation_name",
+    "gen_ai_provider_name",
+    "gen_ai_request_model",
+    "server_address",
+    "server_port",
+    "dialect",
+)
+"""The labels of every metric about streams: OpenTelemetry's attribute names in their Prometheus translation."""
+
+MILESTONE_BUCKETS = (
+    .001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2, 2.5, 5, 7.5, 10, 15, 20, 30, 45, 60, 120, 300,
+)  # fmt: skip
+TOKEN_TIME_BUCKETS = (.001, .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 10)
+DURATION_BUCKETS = (
+    .01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36,
+)  # fmt: skip
+TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
+SILENCE_BUCKETS = (.1, .5, 1, 2.5, 5, 10, 15, 30, 60, 100, 120, 300, 600, 1800, 3600)
+LAG_BUCKETS = (.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10)
+
+
+def _stream(name: str, kind: Kind, help: str, *labels: str, buckets: tuple[float, ...] = ()) -> Metric:
+    return Metric(name, kind, help, (*STREAM_LABELS, *labels), buckets)
+
+
+DURATION = _stream(
+    "gen_ai_client_operation_duration_seconds",
+    "histogram",
+    "Seconds from the last request byte forwarded to the end of the exchange; error_type only on failures.",
+    "error_type",
+    buckets=DURATION_BUCKETS,
+)
+FIRST_CHUNK = _stream(
+    "gen_ai_client_operation_time_to_first_chunk_seconds",
+    "histogram",
+    "Seconds from the last request byte forwarded to the first event with a payload (comments do not count).",
+    buckets=MILESTONE_BUCKETS,
+)
+CHUNK_GAPS = _stream(
+    "gen_ai_client_operation_time_per_output_chunk_seconds",
+    "histogram",
+    "Seconds between consecutive output-bearing events by the arrival of their reads; zero gaps count.",
+    buckets=GAP_BUCKETS,
+)
+TOKEN_USAGE = _stream(
+    "gen_ai_client_token_usage",
+    "histogram",
+    "Tokens per exchange as reported: input includes cached tokens, output includes reasoning.",
+    "gen_ai_token_type",
+    buckets=TOKEN_BUCKETS,
+)
+MILESTONES = _stream(
+    "llm_stream_milestone_seconds",
+    "histogram",
+    "Seconds from the last request byte forwarded to the milestone; absent milestones are not recorded.",
+    "milestone",
+    buckets=MILESTONE_BUCKETS,
+)
+TIME_PER_TOKEN = _stream(
+    "llm_stream_time_per_output_token_seconds",
+    "histogram",
+    "(last token - first token) / (output tokens - 1), with a reported count of at least two.",
+    buckets=TOKEN_TIME_BUCKETS,
+)
+LONGEST_SILENCE = _stream(
+    "llm_stream_longest_silence_seconds",
+    "histogram",
+    "Longest time without progress that an exchange spent in the phase; keep-alives are no progress.",
+    "phase",
+    buckets=SILENCE_BUCKETS,
+)
+STREAMS = _stream("llm_streams_total", "counter", "Exchanges that ended, by outcome.", "outcome", "streaming")
+FINISH_REASONS = _stream(
+    "llm_stream_finish_reasons_total", "counter", "Finish reasons of choice 0; unusual ones count as other.", "reason"
+)
+QUIRKS = _stream("llm_stream_quirks_total", "counter", "Exchanges that showed the quirk, once each.", "quirk")
+BUFFERING = _stream("llm_stream_buffering_total", "counter", "Buffering verdicts on streams.", "verdict")
+STALLS = _stream("llm_stream_stalls_total", "counter", "Stalls that began: no progress beyond the threshold.", "phase")
+NO_FIRST_TOKEN = _stream(
+    "llm_stream_no_first_token_total", "counter", "Exchanges without a time to first token, by the reason.", "reason"
+)
+TOKENS = _stream(
+    "llm_stream_tokens_total",
+    "counter",
+    "Tokens by type; source says whether they were reported, partial (the stream broke off) or estimated.",
+    "type",
+    "source",
+)
+USAGE = _stream(
+    "llm_stream_usage_total",
+    "counter",
+    "Exchanges by what became of their usage: reported, partial, missing (asked for, dropped), not_requested.",
+    "state",
+)
+TOOL_CALLS = _stream("llm_stream_tool_calls_total", "counter", "Tool calls by whether their arguments parse.", "state")
+KEEPALIVES = _stream("llm_stream_keepalives_total", "counter", "Keep-alives: comments, pings, JSON heartbeats.", "kind")
+ERRORS = _stream(
+    "llm_stream_errors_total", "counter", "Exchanges that failed, by the provider's error type or ours.", "error_type"
+)
+IN_FLIGHT = _stream("llm_streams_in_flight", "gauge", "Exchanges in flight, by phase.", "phase")
+STALLED = _stream("llm_streams_stalled", "gauge", "Exchanges that are stalled now, by phase.", "phase")
+OLDEST_SILENCE = _stream(
+    "llm_stream_oldest_silence_seconds", "gauge", "Longest current time without progress, by phase.", "phase"
+)
+
+BUILD_INFO = Metric("llm_sidecar_build_info", "gauge", "Constant 1; versions as labels.", ("version", "mitmproxy", "python"))
+TEE_SECONDS = Metric(
+    "llm_sidecar_tee_seconds",
+    "histogram",
+    "Time that a sampled call of the tee spent in the proxy's event loop.",
+    ("worker",),
+    TeeTimes.BOUNDS,
+)
+OUTBOX_BYTES = Metric("llm_sidecar_outbox_bytes", "gauge", "Bytes of records waiting in the proxy.", ("worker",))
+LOOP_LAG = Metric(
+    "llm_sidecar_loop_lag_seconds", "gauge", "Largest lag of the proxy's event loop in the last second.", ("worker",)
+)
+RECORDS_DROPPED = Metric(
+    "llm_sidecar_records_dropped_total", "counter", "Records that the proxy dropped because its outbox was full.", ("worker",)
+)
+STREAMS_LOST = Metric(
+    "llm_sidecar_streams_lost_total",
+    "counter",
+    "Exchanges without a verdict because telemetry of them was dropped, by where.",
+    ("where",),
+)
+TEE_FAILURES = Metric(
+    "llm_sidecar_tee_failures_total", "counter", "Exceptions swallowed inside the tee; always a bug.", ("worker",)
+)
+RECORDS = Metric("llm_sidecar_records_total", "counter", "Records received by the analyzer.")
+WRITERS_REJECTED = Metric(
+    "llm_sidecar_writers_rejected_total", "counter", "Connections on the records socket that sent something else."
+)
+PROXIES = Metric("llm_sidecar_proxies_connected", "gauge", "Proxy processes that feed this analyzer.")
+ANALYZER_LAG = Metric(
+    "llm_sidecar_analyzer_lag_seconds",
+    "histogram",
+    "Time from a record's clock reading in the proxy to its processing, the oldest record of each batch.",
+    (),
+    LAG_BUCKETS,
+)
+STAGE_FAILURES = Metric(
+    "llm_sidecar_stage_failures_total", "counter", "Exceptions caught at a stage's edge; always a bug.", ("stage",)
+)
+FOLDED = Metric(
+    "llm_sidecar_folded_label_values_total", "counter", "Observations whose label value was folded into other.", ("label",)
+)
+TRACKED = Metric("llm_sidecar_streams_tracked", "gauge", "Exchanges that the analyzer follows now.")
+
+METRICS: tuple[Metric, ...] = (
+    DURATION,
+    FIRST_CHUNK,
+    CHUNK_GAPS,
+    TOKEN_USAGE,
+    MILESTONES,
+    TIME_PER_TOKEN,
+    LONGEST_SILENCE,
+    STREAMS,
+    FINISH_REASONS,
+    QUIRKS,
+    BUFFERING,
+    STALLS,
+    NO_FIRST_TOKEN,
+    TOKENS,
+    USAGE,
+    TOOL_CALLS,
+    KEEPALIVES,
+    ERRORS,
+    IN_FLIGHT,
+    STALLED,
+    OLDEST_SILENCE,
+    BUILD_INFO,
+    TEE_SECONDS,
+    OUTBOX_BYTES,
+    LOOP_LAG,
+    RECORDS_DROPPED,
+    STREAMS_LOST,
+    TEE_FAILURES,
+    RECORDS,
+    WRITERS_REJECTED,
+    PROXIES,
+    ANALYZER_LAG,
+    STAGE_FAILURES,
+    FOLDED,
+    TRACKED,
+)

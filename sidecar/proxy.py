@@ -1,0 +1,143 @@
+"""mitmproxy as `sidecar run` runs it: only the addons that a streaming proxy needs, and ours."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Sequence
+
+from mitmproxy import exceptions, options
+from mitmproxy.addons import (
+    block,
+    core,
+    disable_h2c,
+    dns_resolver,
+    next_layer,
+    proxyauth,
+    proxyserver,
+    script,
+    tlsconfig,
+    upstream_auth,
+)
+from mitmproxy.master import Master
+from mitmproxy.proxy.mode_specs import ProxyMode
+
+from sidecar.addon import LlmSidecar
+from sidecar.config import ConfigError, Settings, host_port
+from sidecar.proxy_side import ProxySide
+from sidecar.transport.supervisor import AnalyzerFailed
+
+
+class StartError(RuntimeError):
+    """The proxy cannot start; the text is one line that says why and what to do."""
+
+
+class _ErrorCheck:
+    """Under the name by which mitmproxy's master looks for it: turns what is logged during start-up into StartError."""
+
+    name = "errorcheck"
+
+    def __init__(self) -> None:
+        self._errors: list[str] = []
+        self._handler = logging.Handler(logging.ERROR)
+        self._handler.emit = lambda record: self._errors.append(record.getMessage())  # type: ignore[method-assign]
+        logging.getLogger().addHandler(self._handler)
+
+    async def shutdown_if_errored(self) -> None:
+        await asyncio.sleep(0)
+        if self._errors:
+            raise StartError(" ".join(self._errors[0].split()))
+
+    def finish(self) -> None:
+        logging.getLogger().removeHandler(self._handler)
+
+
+def modes_of(settings: Settings) -> list[str]:
+    """The mitmproxy modes that the settings ask for. Raises ConfigError."""
+    modes = list(settings.mode)
+    if settings.upstream is not None:
+        if modes:
+            raise ConfigError("--upstream and --mode exclude each other; a reverse proxy is --mode reverse:URL@PORT, too")
+        if not settings.upstream.startswith(("http://", "https://")):
+            raise ConfigError(f"--upstream is {settings.upstream!r}, not a URL like https://api.openai.com")
+        host, port = host_port(settings.listen, "listen")
+        at = f"[{host}]" if ":" in host else host
+        modes = [f"reverse:{settings.upstream.rstrip('/')}@{at}:{port}"]
+    if not modes:
+        raise ConfigError("nothing to listen for: give --upstream URL or --mode MODE (see --help)")
+    for mode in modes:
+        try:
+            ProxyMode.parse(mode)
+        except ValueError as error:
+            raise ConfigError(f"bad upstream or mode {mode!r}: {error}") from error
+    return modes
+
+
+async def run(settings: Settings, set_options: Sequence[str], ready: Callable[[Sequence[str], dict[str, str]], None]) -> None:
+    """Serve until SIGINT or SIGTERM. `ready` is told the proxy's addresses and the analyzer's.
+
+    Raises StartError or ConfigError where it cannot.
+    """
+    modes = modes_of(settings)
+    logging.getLogger().setLevel(settings.log_level.upper())
+    side = ProxySide(settings)
+    try:
+        await side.start()
+    except AnalyzerFailed as error:
+        raise StartError(str(error)) from error
+    try:
+        master = _master(settings, modes, set_options, side)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, master.shutdown)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        server = master.addons.get("proxyserver")
+        master.addons.add(_Ready(lambda: ready(_addresses(server), side.addresses)))
+        await master.run()
+    finally:
+        await side.stop()
+
+
+class _Ready:
+    """Tells when the proxy has come up."""
+
+    name = "ready"
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def running(self) -> None:
+        self._then()
+
+
+def _addresses(server: proxyserver.Proxyserver) -> list[str]:
+    found = []
+    for instance in server.servers:
+        for address in instance.listen_addrs:
+            host, port = address[0], address[1]
+            found.append(f"{f'[{host}]' if ':' in host else host}:{port} ({instance.mode.full_spec})")
+    return found
+
+
+def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str], side: ProxySide) -> Master:
+    opts = options.Options()
+    master = Master(opts)
+    master.addons.add(
+        core.Core(),
+        block.Block(),
+        disable_h2c.DisableH2C(),
+        proxyauth.ProxyAuth(),
+        proxyserver.Proxyserver(),
+        script.ScriptLoader(),
+        dns_resolver.DnsResolver(),
+        next_layer.NextLayer(),
+        tlsconfig.TlsConfig(),
+        upstream_auth.UpstreamAuth(),
+        _ErrorCheck(),
+        LlmSidecar(side),
+    )
+    try:
+        opts.update(mode=list(modes), tcp_timeout=settings.idle_timeout)
+        opts.set(*set_options)
+    except (exceptions.OptionsError, KeyError, ValueError) as error:
+        raise ConfigError(f"mitmproxy does not take this: {error}") from error
+    return master

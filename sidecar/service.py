@@ -1,0 +1,97 @@
+"""The analyzer as a process: socket, clock ticks, HTTP endpoints, and an orderly end."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic_ns
+
+from sidecar import metrics as m
+from sidecar.analyzer import Analyzer
+from sidecar.config import Settings, host_port
+from sidecar.export.prometheus import Exposition
+from sidecar.export.view import View
+from sidecar.export.web import serve
+from sidecar.transport.receiver import Receiver
+
+TICK_SECONDS = 0.25
+
+
+class StartError(RuntimeError):
+    """The analyzer cannot start; the text is one line that says why and what to do."""
+
+
+async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until: "asyncio.Future[None]") -> None:
+    """Serve until `until` is done. `ready` is told the addresses once all of them answer. Raises StartError."""
+    assert settings.socket is not None
+    analyzer = Analyzer(settings)
+    receiver = Receiver(Path(settings.socket), analyzer.receive, analyzer.closed)
+    try:
+        await receiver.start()
+    except OSError as error:
+        raise StartError(f"cannot listen on the records socket {settings.socket}: {error}") from error
+
+    def refresh() -> None:
+        analyzer.refresh()
+        analyzer.series.set(m.WRITERS_REJECTED, (), receiver.rejected)
+        analyzer.series.set(m.PROXIES, (), receiver.connections)
+
+    view = View(
+        analyzer.exchanges.values,
+        lambda: analyzer.recent,
+        analyzer.lag,
+        monotonic_ns,
+        settings.stalls,
+        settings.ready_lag,
+    )
+    host, port = host_port(settings.metrics_listen, "metrics_listen")
+    try:
+        server, base = serve(host, port, view, Exposition(analyzer.series, refresh))
+    except OSError as error:
+        await receiver.stop()
+        raise StartError(
+            f"cannot listen on {settings.metrics_listen} for metrics: {error.strerror or error}; "
+            "choose another address with --metrics-listen"
+        ) from error
+    ready({"socket": settings.socket, "page": f"{base}/", "metrics": f"{base}/metrics"})
+    ticking = asyncio.create_task(_tick(analyzer))
+    try:
+        await until
+    finally:
+        ticking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await ticking
+        server.stop()
+        await receiver.stop()
+        analyzer.stop()
+
+
+async def _tick(analyzer: Analyzer) -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        analyzer.tick()
+
+
+def stop_on_signals(until: "asyncio.Future[None]") -> None:
+    """SIGINT and SIGTERM end the service in order."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if not until.done():
+            until.set_result(None)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+
+
+async def stop_at_end_of_input(until: "asyncio.Future[None]") -> None:
+    """The end of standard input ends the service: the proxy that started it is gone or asks for it."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while await reader.read(4096):
+        pass
+    await asyncio.sleep(0.2)  # records that are in the socket still come in
+    if not until.done():
+        until.set_result(None)

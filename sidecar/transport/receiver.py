@@ -1,0 +1,97 @@
+"""The analyzer's end of the socket: any number of proxies, each a connection of its own."""
+
+import asyncio
+import itertools
+import logging
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sidecar.capture.records import VERSION, AnyRecord, Welcome
+from sidecar.transport.wire import LENGTH, WireError, body_length, decode_batch, decode_hello, encode
+
+logger = logging.getLogger(__name__)
+
+type Sink = Callable[[int, Sequence[AnyRecord]], None]
+"""Takes the number of a connection and a batch of its records."""
+
+
+class Receiver:
+    """Listens on a unix socket that only its owner may open.
+
+    `sink` gets every batch, `closed` the number of a connection that ended. A writer that sends what is no record is
+    cut off and counted in `rejected`.
+    """
+
+    def __init__(self, path: Path, sink: Sink, closed: Callable[[int], None]) -> None:
+        self._path = path
+        self._sink = sink
+        self._closed = closed
+        self._numbers = itertools.count(1)
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.rejected = 0
+        self.connections = 0
+
+    async def start(self) -> None:
+        """Bind. Raises OSError where the path cannot be bound or another analyzer listens there."""
+        await self._remove_stale()
+        old = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self._serve, str(self._path))
+        finally:
+            os.umask(old)
+
+    async def _remove_stale(self) -> None:
+        """A socket that nobody answers at is left over from an analyzer that was killed."""
+        try:
+            mode = self._path.stat().st_mode
+        except FileNotFoundError:
+            return
+        if not stat.S_ISSOCK(mode):
+            raise FileExistsError(f"{self._path} exists and is no socket")
+        try:
+            _, writer = await asyncio.open_unix_connection(str(self._path))
+        except OSError:
+            self._path.unlink()
+        else:
+            writer.close()
+            raise FileExistsError(f"another analyzer listens on {self._path}")
+
+    async def stop(self) -> None:
+        """Stop listening, drop the connections, remove the socket."""
+        if self._server is not None:
+            self._server.close()
+        for writer in list(self._writers):
+            writer.close()
+        self._path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = next(self._numbers)
+        self.connections += 1
+        self._writers.add(writer)
+        try:
+            await self._read(number, reader, writer)
+        except WireError as error:
+            self.rejected += 1
+            logger.warning("dropped a writer on the records socket: %s", error)
+        except (EOFError, OSError):
+            pass
+        finally:
+            self.connections -= 1
+            self._writers.discard(writer)
+            self._closed(number)
+            writer.close()
+
+    async def _read(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hello = decode_hello(await _message(reader))
+        writer.write(encode(Welcome(VERSION)))
+        if hello.version != VERSION:
+            raise WireError(f"a proxy writes records of version {hello.version}, this analyzer reads {VERSION}")
+        while True:
+            self._sink(number, decode_batch(await _message(reader)))
+
+
+async def _message(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(body_length(await reader.readexactly(LENGTH.size)))

@@ -1,0 +1,97 @@
+"""From the outbox to the analyzer, in batches, without ever holding up the proxy's event loop."""
+
+import asyncio
+import contextlib
+import logging
+
+from sidecar.capture.capture import Capture
+from sidecar.capture.records import VERSION, Hello
+from sidecar.transport.wire import LENGTH, WireError, body_length, decode_welcome, encode
+
+logger = logging.getLogger(__name__)
+
+BATCH_SECONDS = 0.01
+BATCH_BYTES = 256 * 1024
+_BUFFER = 1024 * 1024  # bytes asyncio may hold before the sender waits
+_FIRST_RETRY, _LAST_RETRY = 0.05, 2.0
+
+
+class Sender:
+    """Keeps a connection to the analyzer and pumps the outbox into it. While there is none, the outbox fills."""
+
+    def __init__(self, capture: Capture, path: str, worker: int) -> None:
+        self._capture = capture
+        self._path = path
+        self._worker = worker
+        self._ready = asyncio.Event()
+        self.connected = False
+        self.connections = 0
+
+    async def run(self) -> None:
+        """Connect, pump, and again, until cancelled."""
+        loop = asyncio.get_running_loop()
+        self._capture.outbox.wake = lambda: loop.call_later(BATCH_SECONDS, self._ready.set)
+        if self._capture.outbox.records:
+            self._ready.set()
+        retry = _FIRST_RETRY
+        while True:
+            try:
+                reader, writer = await asyncio.open_unix_connection(self._path)
+            except OSError:
+                await asyncio.sleep(retry)
+                retry = min(retry * 2, _LAST_RETRY)
+                continue
+            try:
+                await self._serve(reader, writer)
+                retry = _FIRST_RETRY
+            except (OSError, EOFError) as error:
+                logger.info("analyzer connection ended: %s", error or type(error).__name__)
+            except WireError as error:
+                logger.warning("cannot use the analyzer at %s: %s", self._path, error)
+                retry = _LAST_RETRY
+            finally:
+                if self.connected:
+                    self.connected = False
+                    self._capture.analyzer_gone()
+                writer.close()
+            await asyncio.sleep(retry)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.set_write_buffer_limits(high=_BUFFER)
+        writer.write(encode(Hello(VERSION, self._worker)))
+        welcome = decode_welcome(await reader.readexactly(body_length(await reader.readexactly(LENGTH.size))))
+        if welcome.version != VERSION:
+            raise WireError(
+                f"it reads records of version {welcome.version}, this proxy writes version {VERSION}: "
+                "run proxy and analyzer of the same release"
+            )
+        self.connected = True
+        self.connections += 1
+        gone = asyncio.ensure_future(reader.read(1))  # the analyzer says nothing more; this ends when it goes
+        try:
+            await self._pump(writer, gone)
+        finally:
+            gone.cancel()
+            with contextlib.suppress(asyncio.CancelledError, OSError):
+                await gone
+
+    async def _pump(self, writer: asyncio.StreamWriter, gone: "asyncio.Future[bytes]") -> None:
+        while not gone.done():
+            if not self._ready.is_set():
+                waiting = asyncio.ensure_future(self._ready.wait())
+                await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if gone.done():
+                    break
+            self._ready.clear()
+            await self.flush(writer)
+        raise EOFError("closed by the analyzer")
+
+    async def flush(self, writer: asyncio.StreamWriter) -> None:
+        """Everything in the outbox, a batch at a time; what waits for a slow analyzer stays in the outbox's bound."""
+        outbox = self._capture.outbox
+        while outbox.records:
+            batch = outbox.take(BATCH_BYTES)
+            writer.write(encode(batch))
+            await writer.drain()
+            self._capture.handed_over(batch)

@@ -1,0 +1,63 @@
+"""The socket between proxy and analyzer: messages of msgpack, each behind four bytes of length, big-endian.
+
+A proxy says `Hello`, the analyzer answers `Welcome`; then come batches, each an array of records.
+"""
+
+import struct
+from collections.abc import Sequence
+
+import msgspec
+
+from sidecar.capture.outbox import Item
+from sidecar.capture.records import AnyRecord, Hello, Welcome
+
+LENGTH = struct.Struct(">I")
+MESSAGE_LIMIT = 64 * 1024 * 1024
+"""Bytes of one message that a receiver accepts; a longer one is a foreign or broken writer."""
+
+_encoder = msgspec.msgpack.Encoder()
+_batches = msgspec.msgpack.Decoder(list[AnyRecord])
+_hellos = msgspec.msgpack.Decoder(Hello)
+_welcomes = msgspec.msgpack.Decoder(Welcome)
+
+
+class WireError(ValueError):
+    """What came over the socket is none of ours; the text says what."""
+
+
+def encode(message: Hello | Welcome | Sequence[Item]) -> bytes:
+    """A message with its length."""
+    body = _encoder.encode(message)
+    return LENGTH.pack(len(body)) + body
+
+
+def decode_batch(body: bytes) -> list[AnyRecord]:
+    """A batch; WireError where it is none."""
+    try:
+        return _batches.decode(body)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise WireError(f"not a batch of records: {error}") from error
+
+
+def decode_hello(body: bytes) -> Hello:
+    """The greeting of a proxy; WireError where it is none."""
+    try:
+        return _hellos.decode(body)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise WireError(f"not a greeting: {error}") from error
+
+
+def decode_welcome(body: bytes) -> Welcome:
+    """The analyzer's answer; WireError where it is none."""
+    try:
+        return _welcomes.decode(body)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise WireError(f"not an analyzer: {error}") from error
+
+
+def body_length(prefix: bytes) -> int:
+    """The length that a message announces; WireError where nobody of ours would send that much."""
+    (length,) = LENGTH.unpack(prefix)
+    if length > MESSAGE_LIMIT:
+        raise WireError(f"a message of {length} bytes was announced, the limit is {MESSAGE_LIMIT}")
+    return int(length)
