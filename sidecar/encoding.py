@@ -99,7 +99,8 @@ class _Brotli:
 
     def decompress(self, data: bytes) -> bytes:
         piece: bytes = self._brotli.process(data, output_buffer_limit=_PIECE)
-        self.more = len(piece) >= _PIECE or not self._brotli.can_accept_more_data()
+        # Only an empty piece says that there is no more: brotli 1.2 stops at 32 KiB once it has taken all the input.
+        self.more = bool(piece)
         return piece
 
 

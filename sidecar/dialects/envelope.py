@@ -13,25 +13,19 @@ HEARTBEATS = frozenset({"ping", "keepalive", "keep-alive", "keep_alive", "heartb
 
 
 class Envelope(msgspec.Struct, gc=False):
-    """Members that may state an error (see `dialects.errors`), in any event; Any, for endpoints differ."""
+    """Members that tell an error from other events (`dialects.errors` reads it) and name the event's type."""
 
     type: Any = UNSET
     object: Any = UNSET
     error: Any = UNSET
-    error_type: Any = UNSET
-    code: Any = UNSET
-    message: Any = UNSET
-    status: Any = UNSET
-    detail: Any = UNSET
     success: Any = UNSET
-    errors: Any = UNSET
 
 
 class EnvelopeDialect[Event: Envelope](JsonDialect[Event]):
     """A dialect whose errors, heartbeats and event types are told the same way; subclasses give `read_event`."""
 
     known: ClassVar[frozenset[str]] = frozenset()
-    """Event types of the dialect, where it names them."""
+    """Event types of the dialect; empty where it does not name them."""
 
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         kind = event.type if isinstance(event.type, str) else frame.event
@@ -50,11 +44,11 @@ class EnvelopeDialect[Event: Envelope](JsonDialect[Event]):
         return all(not given or given in self.known for given in (kind, name))
 
     def stated_error(self, event: Event, frame: Frame) -> list[Signal]:
-        """The error that an event states at its top level."""
+        """The error that an event states at its top level; empty where it states none."""
         named = frame.event == "error"
-        if not named and not states_error(event):
+        if not (named or states_error(event)):
             return []
-        return self.error_signals(msgspec.to_builtins(event), named=named)
+        return self.error_signals(self.loose(frame), named=named)
 
 
 def states_error(event: Envelope) -> bool:

@@ -11,87 +11,146 @@ from msgspec import UNSET
 
 from sidecar.dialects.signals import Annotation, Signal, ToolCall
 
-_STEP = re.compile(r"""\.?([^.\[\]'"]+)|\['([^']*)'\]|\["([^"]*)"\]|\[(\d{1,6})\]""")
-_VALUES = ("stringValue", "numberValue", "boolValue")
-_LIST_LIMIT = 4096
-_VALUES_LIMIT = 65536
-_CHARS_LIMIT = 1024 * 1024
+_STEP = re.compile(r"""\.?([^.\[\]'"]+)|\['([^']*)'\]|\["([^"]*)"\]|\[(\d{1,9})\]""")
+_VALUES = ("stringValue", "numberValue", "boolValue", "structValue", "listValue")
 _DEPTH_LIMIT = 64
+_TEXT_LIMIT = 256 * 1024
 
-type Step = str | int
+type Path = tuple[str | int, ...]
 
 
 class FunctionCalls:
-    """The function calls of one candidate. Bounded; a path that makes no sense is passed over."""
+    """The function calls of one candidate."""
 
     def __init__(self, choice: int) -> None:
         self._choice = choice
         self._count = 0
         self._id: Any = UNSET
-        self._arguments: dict[str, Any] = {}
-        self._text: str = ""  # the string that the next value of the same path continues
-        self._path: tuple[Step, ...] | None = None
-        self._values = 0
-        self._chars = 0
+        self._given: dict[str, Any] = {}  # by parts with `args`
+        self._written = PathWriter()  # by parts with `partialArgs`
 
     def take(self, call: dict[str, Any]) -> list[Signal]:
         """One functionCall part. A part with a name opens a call, the same name included; one without goes on."""
         name, given, parts = call.get("name"), call.get("args"), call.get("partialArgs")
         call_id = call.get("id", UNSET)
+        more = call.get("willContinue") is True
+        if given == {} and (more or parts):
+            given = None  # they come by path
         named = isinstance(name, str) and bool(name)
+        again = isinstance(call_id, str) and call_id != "" and call_id == self._id and given is None
+        if not self._count or (named and not again):
+            self._count += 1
+            self._id = call_id
+            self._given = {}
+            self._written = PathWriter()
         signals: list[Signal] = []
-        if given is not None and not named:
-            signals.append(Annotation("tool_call_fragment_nameless"))
-        goes_on = not named or (isinstance(call_id, str) and call_id != "" and call_id == self._id and not given)
-        if not self._count or not goes_on:
-            self._open(call_id)
-        if isinstance(given, dict):
-            self._arguments.update(given)
+        if given is not None:
+            if not named:
+                signals.append(Annotation("tool_call_fragment_nameless"))
+            signals.append(self._call(call_id, name, self._merged(given), snapshot=True))
+            return signals
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict):
-                self._apply(part)
-        if given is None and not parts:
-            arguments: Any = UNSET
-        elif given is None or isinstance(given, dict):
-            arguments = json.dumps(self._arguments, ensure_ascii=False, separators=(",", ":"))
-        else:
-            arguments = given
-        if named or call_id is not UNSET or arguments is not UNSET:
-            key = str(self._count)
-            spoken = name if named else UNSET
-            signals.append(ToolCall(UNSET, call_id, spoken, arguments, self._choice, key=key, snapshot=True))
+                self._written.add(part)
+        if not more:
+            self._written.close()
+        piece = self._written.take()
+        if parts or named:
+            signals.append(self._call(call_id, name, piece or UNSET))
+        elif piece:  # an empty part closes the call; it brings nothing of its own
+            signals.append(self._call(UNSET, UNSET, self._written.whole, final=True, snapshot=True))
         return signals
 
-    def _open(self, call_id: Any) -> None:
-        self._count += 1
-        self._id = call_id
-        self._arguments = {}
-        self._path = None
-        self._values = self._chars = 0
+    def _call(self, call_id: Any, name: Any, arguments: Any, *, final: bool = False, snapshot: bool = False) -> Signal:
+        key = str(self._count)
+        return ToolCall(UNSET, call_id, name, arguments, self._choice, key=key, final=final, snapshot=snapshot)
 
-    def _apply(self, part: dict[str, Any]) -> None:
-        """One value by its path. A string that is to be continued is followed by values of the same path."""
+    def _merged(self, given: Any) -> str:
+        if not isinstance(given, dict):
+            return given if isinstance(given, str) else _compact(given)
+        if len(self._given) < _TEXT_LIMIT:
+            self._given.update(given)
+        return _compact(self._given)
+
+
+class PathWriter:
+    """Values by path in, JSON text out: objects and arrays are opened and closed on the way from path to path.
+
+    The API goes through the arguments depth first. Where it should not, a key comes twice and the text still parses.
+    """
+
+    def __init__(self) -> None:
+        self.whole = ""
+        """All of the text, within a bound."""
+        self._pieces: list[str] = []
+        self._path: Path = ()  # of the latest value
+        self._in_string = False
+
+    def add(self, part: dict[str, Any]) -> None:
+        """One value. Where it `willContinue`, it is a string and the next value of the same path goes on with it."""
         path = _steps(part.get("jsonPath"))
-        if not path or self._values >= _VALUES_LIMIT:
+        if not path:
             return
-        value: Any = next((part[name] for name in _VALUES if name in part), None)
-        if isinstance(value, str):
-            self._chars += len(value)
-            if self._chars > _CHARS_LIMIT:
-                return
-            if path == self._path:
-                value = self._text + value
-            self._text = value
-        self._path = path if part.get("willContinue") is True and isinstance(value, str) else None
-        self._values += 1
-        _put(self._arguments, path, value)
+        value = next((part[name] for name in _VALUES if name in part), None)
+        text = _compact(value)
+        if self._in_string and path == self._path and isinstance(value, str):
+            text = text[1:]
+        else:
+            self._move(path)
+        self._in_string = isinstance(value, str) and part.get("willContinue") is True
+        self._pieces.append(text[:-1] if self._in_string else text)
+
+    def close(self) -> None:
+        """There are no more values."""
+        if self._path:
+            self._leave(0)
+            self._path = ()
+
+    def take(self) -> str:
+        """The text since the last call."""
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        if len(self.whole) < _TEXT_LIMIT:
+            self.whole += text
+        return text
+
+    def _move(self, path: Path) -> None:
+        """From the latest value to where the next one belongs."""
+        old, shared = self._path, 0
+        if old:
+            most = min(len(old), len(path)) - 1
+            while shared < most and old[shared] == path[shared]:
+                shared += 1
+            self._leave(shared + 1)
+            self._pieces.append(",")
+        else:
+            self._pieces.append(_opening(path[0]))
+        in_array = isinstance((old or path)[shared], int)
+        for depth in range(shared, len(path)):
+            if depth > shared:
+                in_array = isinstance(path[depth], int)
+                self._pieces.append(_opening(path[depth]))
+            if not in_array:
+                self._pieces.append(f"{_compact(str(path[depth]))}:")
+        self._path = (*old[:shared], *path[shared:])
+
+    def _leave(self, depth: int) -> None:
+        """Close the string and whatever is open from this depth on."""
+        if self._in_string:
+            self._pieces.append('"')
+            self._in_string = False
+        self._pieces += ["]" if isinstance(step, int) else "}" for step in reversed(self._path[depth:])]
 
 
-def _steps(path: Any) -> tuple[Step, ...]:
+def _opening(step: str | int) -> str:
+    return "[" if isinstance(step, int) else "{"
+
+
+def _steps(path: Any) -> Path:
     """The steps of a JSON path (RFC 9535, names and indexes only); empty where it is anything else."""
     if not isinstance(path, str) or not path.startswith("$"):
         return ()
-    steps: list[Step] = []
+    steps: list[str | int] = []
     at = 1
     while at < len(path):
         match = _STEP.match(path, at)
@@ -103,19 +162,5 @@ def _steps(path: Any) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _put(root: dict[str, Any], path: tuple[Step, ...], value: Any) -> None:
-    """Set a value in nested objects and arrays, making those on the way."""
-    place: Any = root
-    for step, following in zip(path, (*path[1:], None), strict=True):
-        last = following is None
-        fresh: Any = value if last else [] if isinstance(following, int) else {}
-        if isinstance(place, dict) and isinstance(step, str):
-            if last or not isinstance(place.get(step), (dict, list)):
-                place[step] = fresh
-        elif isinstance(place, list) and isinstance(step, int) and step < _LIST_LIMIT:
-            place.extend([None] * (step + 1 - len(place)))
-            if last or not isinstance(place[step], (dict, list)):
-                place[step] = fresh
-        else:
-            return
-        place = place[step]
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -28,7 +28,7 @@ from sidecar.framing.frame import Frame
 
 
 class Event(Envelope, gc=False):
-    """A stream event, or (from `output` on) a whole response."""
+    """A stream event; a whole response is read as plain values."""
 
     response: Any = UNSET
     item: Any = UNSET
@@ -43,12 +43,6 @@ class Event(Envelope, gc=False):
     output_index: Any = UNSET
     partial_image_b64: Any = UNSET
     timings: Any = UNSET
-    output: Any = UNSET
-    usage: Any = UNSET
-    incomplete_details: Any = UNSET
-    id: Any = UNSET
-    model: Any = UNSET
-    service_tier: Any = UNSET
 
 
 _DELTAS: dict[str, Kind] = {
@@ -154,7 +148,7 @@ class OpenAIResponses(EnvelopeDialect[Event]):
         text = text_of(delta.get("text") if isinstance(delta, dict) else delta)
         if not text:
             return []
-        self._repeats.streamed(kind, event.output_index, event.item_id)
+        self._repeats.streamed(kind)
         return [Content(kind, "" if kind == "audio" else text, 0, len(text))]
 
     def _arguments(self, event: Event, kind: str) -> list[Signal]:
@@ -169,23 +163,19 @@ class OpenAIResponses(EnvelopeDialect[Event]):
         """The *.done events: they repeat what deltas brought, and count only where no delta did."""
         if kind in _TEXTS_DONE:
             of = _TEXTS_DONE[kind]
-            texts = [(of, text_of(event.refusal if of == "refusal" else event.text))]
-        elif kind in _PARTS_DONE:
-            texts = parts_of([event.part])
-        elif kind == "response.output_item.done":
+            return self._late([(of, text_of(event.refusal if of == "refusal" else event.text))], kind)
+        if kind in _PARTS_DONE:
+            return self._late(parts_of([event.part]), kind)
+        if kind == "response.output_item.done":
             item = dict_of(event.item)
-            texts = texts_of(item)
-            late = self._late(texts, kind, event.output_index, item.get("id"))
-            return [*late, *self._tools.done(item, event.output_index)]
-        else:
-            return []
-        return self._late(texts, kind, event.output_index, event.item_id)
+            return [*self._late(texts_of(item), kind), *self._tools.done(item, event.output_index)]
+        return []
 
-    def _late(self, texts: list[tuple[Kind, str]], source: str, *where: Any) -> list[Signal]:
+    def _late(self, texts: list[tuple[Kind, str]], source: str) -> list[Signal]:
         return [
             Content(kind, text, 0, len(text), late=True)
             for kind, text in texts
-            if text and self._repeats.is_news(kind, source, *where)
+            if text and self._repeats.is_news(kind, source)
         ]
 
     def _state(self, event: Event, kind: str) -> list[Signal]:
@@ -196,13 +186,10 @@ class OpenAIResponses(EnvelopeDialect[Event]):
     def _terminal(self, event: Event, kind: str) -> list[Signal]:
         response = dict_of(event.response)
         signals = _identity(response)
-        for item in map(dict_of, list_of(response.get("output"))):
-            signals += [
-                Content(of, text, 0, len(text), late=True)
-                for of, text in texts_of(item)
-                if text and self._repeats.is_first(of, kind)
-            ]
-            signals += self._tools.repeated(item)
+        items = [dict_of(item) for item in list_of(response.get("output"))]
+        for item in items:
+            signals += self._late(texts_of(item), kind)
+        signals += self._tools.in_terminal(items)
         if response.get("error"):
             signals += self.error_signals({"error": response["error"]})
         elif kind == "response.failed":
@@ -219,11 +206,12 @@ class OpenAIResponses(EnvelopeDialect[Event]):
         return [*signals, Terminator(kind)]
 
     def read_whole(self, event: Event, frame: Frame) -> list[Signal]:
-        response = msgspec.to_builtins(event)
+        response = dict_of(self.loose(frame))
+        items = [dict_of(item) for item in list_of(response.get("output"))]
         signals = [*self.stated_error(event, frame), *_identity(response)]
-        for item in map(dict_of, list_of(event.output)):
-            signals += [Content(of, text, 0, len(text)) for of, text in texts_of(item) if text]
-            signals += self._tools.whole(item)
+        for item in items:
+            signals += [Content(kind, text, 0, len(text)) for kind, text in texts_of(item)]
+        signals += self._tools.in_whole(items)
         signals += _usage(response)
         reason = finish_of(response)
         return [*signals, Finish(reason)] if reason else signals

@@ -11,8 +11,8 @@ from msgspec import UNSET
 from sidecar.dialects.envelope import dict_of, list_of, text_of
 from sidecar.dialects.signals import Kind, Signal, ToolCall
 
-_KEPT = 512
-_CALLS = ("function_call", "mcp_call", "mcp_approval_request")
+_KEYS_KEPT = 1024
+_NAMED_CALLS = ("function_call", "custom_tool_call", "mcp_call", "mcp_approval_request")
 _CLIENT_TOOLS: dict[str, tuple[str, ...]] = {
     "computer_call": ("action", "actions"),
     "local_shell_call": ("action",),
@@ -60,41 +60,26 @@ def texts_of(item: dict[str, Any]) -> list[tuple[Kind, str]]:
 
 
 class Repeats:
-    """Which texts came as deltas, so that an event that sums up is taken only where it says something new.
+    """Which kinds of text came as deltas, so that an event that sums up is taken only where no delta brought its kind.
 
-    Items are known by `output_index` and by `item_id`: some endpoints leave one out, some change the other.
+    Told by kind and not by item: endpoints leave `output_index` and `item_id` out, or change them from event to event.
     """
 
     def __init__(self) -> None:
-        self._streamed: dict[Kind, set[int | str | None]] = {}
+        self._streamed: set[Kind] = set()
         self._sources: dict[Kind, str] = {}
 
-    def streamed(self, kind: Kind, *where: Any) -> None:
+    def streamed(self, kind: Kind) -> None:
         """A delta came."""
-        known = self._streamed.setdefault(kind, set())
-        if len(known) < _KEPT:
-            known.update(_places(where) or (None,))
+        self._streamed.add(kind)
 
-    def is_news(self, kind: Kind, source: str, *where: Any) -> bool:
-        """Whether a text has not been said before. Of several kinds of event that repeat it, the first counts."""
-        known = self._streamed.get(kind)
-        if known:
-            places = _places(where)
-            if not places or None in known or len(known) >= _KEPT or not known.isdisjoint(places):
-                return False
-        return self._sources.setdefault(kind, source) == source
-
-    def is_first(self, kind: Kind, source: str) -> bool:
-        """The same for the terminal event, which repeats everything: whether no event before it said any."""
-        return not self._streamed.get(kind) and self._sources.setdefault(kind, source) == source
+    def is_news(self, kind: Kind, source: str) -> bool:
+        """Whether no delta brought this kind. Of the event types that sum up, the first to come counts."""
+        return kind not in self._streamed and self._sources.setdefault(kind, source) == source
 
     def only_late(self, kind: Kind) -> bool:
-        """Whether the stream is over and no text came as deltas, but some in events that repeat."""
-        return kind in self._sources and not self._streamed.get(kind)
-
-
-def _places(where: tuple[Any, ...]) -> set[int | str | None]:
-    return {place for place in where if isinstance(place, (int, str)) and place != ""}
+        """Whether something of this kind was said, but not by a delta."""
+        return kind in self._sources and kind not in self._streamed
 
 
 class ToolItems:
@@ -116,7 +101,7 @@ class ToolItems:
 
     def _remember(self, key: str, *places: Any) -> str:
         for place in places:
-            if isinstance(place, (int, str)) and place != "" and len(self._keys) < _KEPT:
+            if isinstance(place, (int, str)) and place != "" and len(self._keys) < _KEYS_KEPT:
                 self._keys[place] = key
         return key
 
@@ -125,29 +110,23 @@ class ToolItems:
         if is_call(item):
             own = text_of(item.get("id")) or text_of(item.get("call_id"))
             key = own or (f"#{output_index}" if isinstance(output_index, int) else f"?{len(self._keys)}")
-            self._remember(key, item.get("id"), item.get("call_id"), output_index, key)
-            yield _call(item, key)
+            yield _call(item, self._remember(key, key, item.get("id"), item.get("call_id"), output_index))
 
     def done(self, item: dict[str, Any], output_index: Any) -> Iterator[Signal]:
         """An item was closed: its arguments once more, or for the first time."""
         if is_call(item):
-            known = next((item[name] for name in ("id", "call_id") if self._knows(item.get(name))), None)
-            yield _call(item, self.key(known or item.get("id"), output_index), final=True)
+            given = (text_of(item.get("id")), text_of(item.get("call_id")))
+            known = next((place for place in given if place in self._keys), None)
+            yield _call(item, self.key(known or given[0] or given[1], output_index), final=True)
 
-    def _knows(self, place: Any) -> bool:
-        return isinstance(place, str) and place in self._keys
+    def in_terminal(self, items: list[dict[str, Any]]) -> Iterator[Signal]:
+        """The items of the terminal event: calls are news only where no event before it spoke of any."""
+        if not self._keys:
+            yield from (_call(item, None, final=True) for item in items if is_call(item))
 
-    def repeated(self, item: dict[str, Any]) -> Iterator[Signal]:
-        """An item of the terminal event: news only where it is the first that says anything of a call."""
-        if is_call(item) and not any(not key.startswith("!") for key in self._keys.values()):
-            key = f"!{len(self._keys)}"
-            self._keys[key] = key
-            yield _call(item, key, final=True)
-
-    def whole(self, item: dict[str, Any]) -> Iterator[Signal]:
-        """An item of a whole body."""
-        if is_call(item):
-            yield _call(item, None)
+    def in_whole(self, items: list[dict[str, Any]]) -> Iterator[Signal]:
+        """The items of a whole body."""
+        yield from (_call(item, None) for item in items if is_call(item))
 
 
 def is_call(item: dict[str, Any]) -> bool:
@@ -157,21 +136,21 @@ def is_call(item: dict[str, Any]) -> bool:
         return not text_of(dict_of(item.get("environment")).get("type")).startswith("container")
     if kind == "tool_search_call":
         return item.get("execution") == "client"
-    return kind in _CALLS or kind == "custom_tool_call" or kind in _CLIENT_TOOLS
+    return kind in _NAMED_CALLS or kind in _CLIENT_TOOLS
 
 
 def _call(item: dict[str, Any], key: str | None, *, final: bool = False) -> ToolCall:
+    """One call; `key` None for one that stands there whole, outside of any order of deltas."""
     kind = text_of(item.get("type"))
-    call_id = item.get("call_id") or item.get("id", UNSET)
-    name = item.get("name", UNSET)
+    name: Any = item.get("name", UNSET)
     arguments: Any = item.get("input" if kind == "custom_tool_call" else "arguments", UNSET)
     if kind in _CLIENT_TOOLS:
         name = kind.removesuffix("_call")
         # While the item is open its action may be half written.
-        given = (item.get(member) for member in _CLIENT_TOOLS[kind]) if final or key is None else ()
+        given = [item.get(member) for member in _CLIENT_TOOLS[kind]] if final or key is None else []
         arguments = next((value for value in given if value), UNSET)
     return ToolCall(
-        id=call_id,
+        id=item.get("call_id") or item.get("id", UNSET),
         name=name,
         arguments=arguments,
         key=key,
