@@ -22,7 +22,14 @@ class Body:
     """
 
     def __init__(
-        self, *, content_type: str, content_encoding: str, asked_stream: bool, whole: bool, limit: int = DEFAULT_EVENT_LIMIT
+        self,
+        *,
+        content_type: str,
+        content_encoding: str,
+        asked_stream: bool,
+        whole: bool,
+        lines: bool = False,
+        limit: int = DEFAULT_EVENT_LIMIT,
     ) -> None:
         self.coding: ContentDecoder | None = content_decoder(content_encoding)
         self.declared = by_content_type(content_type)
@@ -33,6 +40,7 @@ class Body:
         self.largest_unit = 0
         self._binary = self.declared is not None and self.declared.name == "eventstream"
         self._asked_stream = asked_stream
+        self._lines = lines and asked_stream
         self._limit = limit
         self._decoder: Decoder | None = self.framing.decoder(limit) if self.framing else None
         self._held = b""  # until the framing is known
@@ -50,6 +58,12 @@ class Body:
     def unfinished(self) -> bool:
         """Whether bytes of an unfinished unit are held."""
         return self._split
+
+    @property
+    def streams(self) -> bool:
+        """Whether the body is a stream, by its declaration while nothing but blank bytes has come."""
+        framing = self.framing or self.declared
+        return framing is not None and framing.streamed
 
     @property
     def is_compressed(self) -> bool:
@@ -77,7 +91,7 @@ class Body:
             self.notes.add("event_split_across_reads")
         frames = self._decode(decoded, at)
         decoder = self._decoder
-        self._split = bool(self._held.strip()) if decoder is None else decoder.pending
+        self._split = self._held.strip() not in (b"", b"[") if decoder is None else decoder.pending
         return frames
 
     def _decode(self, decoded: bytes, at: int) -> Sequence[Frame]:
@@ -90,7 +104,7 @@ class Body:
         if decoder is None:
             self._held += decoded
             self._held_at = self._held_at or at
-            framing = sniff(self._held[:_SNIFF_HELD], self.declared, asked_stream=self._asked_stream)
+            framing = self._sniff(self._held[:_SNIFF_HELD])
             if framing is None and len(self._held) < _SNIFF_HELD:
                 return ()
             decoder = self._begin(framing)
@@ -99,6 +113,9 @@ class Body:
         if frames:
             self._count(frames, at)
         return frames
+
+    def _sniff(self, head: bytes) -> Framing | None:
+        return sniff(head, self.declared, asked_stream=self._asked_stream, lines=self._lines)
 
     def _begin(self, framing: Framing | None) -> Decoder:
         self.framing = framing or self.declared or BY_NAME["whole"]
@@ -146,7 +163,7 @@ class Body:
             if rest:
                 frames += self._decode(rest, self.arrivals.last)
         if self._decoder is None and self._held:
-            decoder = self._begin(sniff(self._held, self.declared, asked_stream=self._asked_stream))
+            decoder = self._begin(self._sniff(self._held))
             held, self._held = self._held, b""
             fed = list(decoder.feed(held, self._held_at))
             self._count(fed, self._held_at)

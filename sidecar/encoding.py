@@ -31,17 +31,22 @@ READ_LIMIT = 64 * MIB
 TOTAL_LIMIT = 256 * MIB
 """Bytes that the codings of a body may produce from all of it."""
 
+_PIECE_COST = 4096  # what any piece costs of a read's bound: thousands of empty gzip members take time, too
 _STACK_LIMIT = 5  # codings named one on another; curl draws the line here, too (CVE-2022-32206)
 _SLICE = 64 * 1024  # input given at once: zlib copies what is left of it with every piece of output
 _PIECE = 256 * 1024  # output asked for at once
 _ZSTD_WINDOW_LOG = 23  # RFC 9659: a window of 8 MiB at most, so that a body cannot claim the memory of a decoder
 _HEAD_KEPT = _SLICE  # input kept until the first output, in case it turns out to be plain or of another form
 
-_TEXT_STARTS = (
-    *(b"data:", b"event:", b"id:", b"retry:", b": ", b":\n", b"\xef\xbb\xbf"),
-    *(b'{"', b"{ ", b"{\n", b"{\r", b"{}", b'["', b"[{", b"[\n", b"[\r", b"[]", b"<!", b"<ht"),
+_BOM = b"\xef\xbb\xbf"
+_PLAIN_STARTS = (b"data:", b"event:", b"retry:", b"<html")
+_MAYBE_PLAIN_STARTS = (
+    *(b"id:", b": ", b":\n", b"<!", b'{"', b"{ ", b"{\n", b"{\r", b"{}"),
+    *(b'["', b"[{", b"[ ", b"[\n", b"[\r", b"[]"),
 )
-"""How bodies of this trade begin when they are plain; as compressed data none of them makes sense for long."""
+"""How bodies of this trade begin when they are plain. Coded data begins like that by chance only, and for two bytes
+the chance is too good: of these `_TEXT_BYTES` have to be printable."""
+_TEXT_BYTES = 8
 _PRINTABLE = re.compile(rb"[\t\r\n -~]+")
 
 
@@ -147,9 +152,17 @@ def _by_magic(head: bytes, magic: bytes) -> _Verdict:
 
 
 def _text_start(head: bytes) -> _Verdict:
-    if head.startswith(_TEXT_STARTS):
+    """Of a coding that has no magic: plain where the body begins as text does, else coded until that fails."""
+    if _BOM.startswith(head):
+        return "open"
+    text = head.removeprefix(_BOM)
+    if text.startswith(_PLAIN_STARTS):
         return "plain"
-    return "open" if any(start.startswith(head) for start in _TEXT_STARTS) else "coded"
+    maybe = text.startswith(_MAYBE_PLAIN_STARTS)
+    begun = maybe or any(start.startswith(text) for start in (*_PLAIN_STARTS, *_MAYBE_PLAIN_STARTS))
+    if not begun or not _PRINTABLE.fullmatch(text, 0, _TEXT_BYTES):
+        return "coded"
+    return "plain" if maybe and len(text) >= _TEXT_BYTES else "open"
 
 
 def _deflate_start(head: bytes) -> _Verdict:
@@ -226,15 +239,14 @@ class _Layer:
                 if self.mismatched:
                     yield data
                 return
-            data = b""
-            if piece:
+            more, data = self._engine.more, b""
+            if piece or self._engine.ended:
                 self._head = b""
-                yield piece
             if self._engine.ended:
-                data, self._engine, self._head = self._engine.rest, None, b""
-                if not data:
-                    return
-            elif not self._engine.more:
+                data, self._engine = self._engine.rest, None
+                more = bool(data)
+            yield piece  # an empty one, too: it took time
+            if not more:
                 return
 
     def _begin(self, data: bytes) -> bytes:
@@ -348,13 +360,13 @@ class ContentDecoder:
             yield from self._through(piece if layer.mismatched else self._charge(piece), depth + 1)
 
     def _charge(self, piece: bytes) -> bytes:
-        """Take a piece from what may still be produced; what is left of it where that is too little."""
+        """Take a piece from what may still be produced; what is left of it where there is too little."""
         room = min(self._left, self._read_left)
-        self.bomb = self.bomb or len(piece) > room
-        piece = piece[:room]
-        self._left -= len(piece)
-        self._read_left -= len(piece)
-        return piece
+        kept = piece[:room]
+        self._left -= len(kept)
+        self._read_left -= max(len(kept), _PIECE_COST)
+        self.bomb = len(kept) < len(piece) or self._read_left < 0
+        return kept
 
 
 def content_decoder(header: str, total_limit: int = TOTAL_LIMIT) -> ContentDecoder | None:

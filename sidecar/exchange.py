@@ -11,6 +11,7 @@ from sidecar.dialects import errors, table
 from sidecar.dialects.base import Dialect
 from sidecar.dialects.request import Head, Request, read_request
 from sidecar.dialects.signals import Malformed
+from sidecar.dialects.usage_headers import usage_of_headers
 from sidecar.encoding import content_decoder
 from sidecar.framing.frame import Frame
 from sidecar.framing.sse import SseDecoder
@@ -96,11 +97,15 @@ class Exchange:
         self.headers_at = record.at
         self.response_headers = lower(record.headers)
         self.stream.progress.head(record.at)
+        counted = None if self.is_error_status else usage_of_headers(self.response_headers)
+        if counted is not None:
+            self.stream.usage_before(counted)
         self.body = Body(
             content_type=self.response_headers.get("content-type", ""),
             content_encoding=self.response_headers.get("content-encoding", ""),
             asked_stream=self.asked_stream,
             whole=self.is_error_status,
+            lines=self.row.lines,
             limit=self.limits.event_bytes,
         )
 
@@ -116,7 +121,7 @@ class Exchange:
             self._frame(frame)
         if body.framing_notes.array_closed:
             self.stream.array_closed(record.at)
-        if not frames and record.data and body.framing is not None and body.framing.streamed and not body.unfinished:
+        if not frames and record.data and body.streams and not body.unfinished:
             self.stream.keep_alive("blank", record.at, 0)
 
     def ended(self, record: Ended) -> None:
@@ -195,10 +200,13 @@ class Exchange:
             body = loads(data) if data else None
             self.stream.error = errors.http_error(body, self.status)
             return
+        value, rest = (None, 0) if data is None else first_value(data)
+        if self.row.opaque and not isinstance(value, dict) and not is_html(data or b"", self.response_headers):
+            self.dialect = self.row.dialect(self.request)  # audio or plain text: timed, and nothing read from it
+            return
         if data is None:
             self.parsed = False
             return
-        value, rest = first_value(data)
         if isinstance(value, dict):
             self.row, _ = table.confirm(self.row, value, "")
         if value is None or self.row is table.UNKNOWN:

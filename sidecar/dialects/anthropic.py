@@ -51,7 +51,7 @@ class Event(msgspec.Struct, gc=False):
 
     type: Any = UNSET
     index: Any = UNSET
-    delta: Delta | None | UnsetType = UNSET
+    delta: Delta | UnsetType | None = UNSET
     content_block: Any = UNSET
     message: Any = UNSET
     usage: Any = UNSET
@@ -238,4 +238,3 @@ def _text(value: Any) -> str | None:
 
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-

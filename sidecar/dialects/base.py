@@ -152,11 +152,11 @@ class JsonDialect[Event]:
                 signals.append(Annotation("sse_missing_blank_line"))
             if any(len(found) > 1 for found in values):
                 signals.append(Annotation("concatenated_json_event"))
-            for number, (value, text) in enumerate(pair for found in values for pair in found):
+            for number, (event, text) in enumerate(pair for found in values for pair in found):
                 if number:
                     signals.append(Boundary())
                 one = msgspec.structs.replace(frame, data=text)
-                signals += self._sentinel() if value is None else self.read(value, one)
+                signals += self._sentinel() if event is None else self.read(event, one)
             return signals
         loose = _loads(data)
         if loose is not None:

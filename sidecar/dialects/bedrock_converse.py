@@ -24,45 +24,52 @@ from sidecar.dialects.signals import (
 )
 from sidecar.framing.frame import Frame
 
-STREAM_EVENTS = (
-    "messageStart",
-    "contentBlockStart",
-    "contentBlockDelta",
-    "contentBlockStop",
-    "messageStop",
-    "metadata",
+STREAM_EVENTS = frozenset(
+    {"messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"}
 )
 _PROTOCOL_EVENTS = frozenset({"initial-response"})  # of the AWS event stream itself
 
 
-class Delta(msgspec.Struct, gc=False):
+class Delta(msgspec.Struct, gc=False, rename="camel"):
     text: Any = UNSET
-    toolUse: Any = UNSET
-    reasoningContent: Any = UNSET
+    tool_use: Any = UNSET
+    reasoning_content: Any = UNSET
     image: Any = UNSET
 
 
-class Payload(msgspec.Struct, gc=False):
+class Payload(msgspec.Struct, gc=False, rename="camel"):
     """The members of an event, or of a whole answer."""
 
     role: Any = UNSET
     start: Any = UNSET
-    delta: Delta | None | UnsetType = UNSET
-    contentBlockIndex: Any = UNSET
-    stopReason: Any = UNSET
+    delta: Delta | UnsetType | None = UNSET
+    content_block_index: Any = UNSET
+    stop_reason: Any = UNSET
     usage: Any = UNSET
     output: Any = UNSET
 
 
-class Event(Payload, gc=False):
+class Event(Payload, gc=False, rename="camel"):
     """An event: its name stands in the framing, or (Nova, gateways) around its members."""
 
-    messageStart: Payload | UnsetType = UNSET
-    contentBlockStart: Payload | UnsetType = UNSET
-    contentBlockDelta: Payload | UnsetType = UNSET
-    contentBlockStop: Payload | UnsetType = UNSET
-    messageStop: Payload | UnsetType = UNSET
+    message_start: Payload | UnsetType = UNSET
+    content_block_start: Payload | UnsetType = UNSET
+    content_block_delta: Payload | UnsetType = UNSET
+    content_block_stop: Payload | UnsetType = UNSET
+    message_stop: Payload | UnsetType = UNSET
     metadata: Payload | UnsetType = UNSET
+
+    def inner(self) -> tuple[str, Payload] | None:
+        """Name and members of an event that has its name around them."""
+        named = (
+            ("contentBlockDelta", self.content_block_delta),
+            ("contentBlockStart", self.content_block_start),
+            ("contentBlockStop", self.content_block_stop),
+            ("messageStart", self.message_start),
+            ("messageStop", self.message_stop),
+            ("metadata", self.metadata),
+        )
+        return next(((name, payload) for name, payload in named if payload is not UNSET), None)
 
 
 _decoder = msgspec.json.Decoder(Event)
@@ -79,10 +86,9 @@ class BedrockConverse(BedrockDialect[Event]):
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         if frame.event in STREAM_EVENTS:
             return read_event(frame.event, event)
-        for name in STREAM_EVENTS:
-            payload = getattr(event, name)
-            if payload is not UNSET:
-                return read_event(name, payload)
+        inner = event.inner()
+        if inner is not None:
+            return read_event(*inner)
         found = self._error(frame)
         if not found and frame.event and frame.event not in _PROTOCOL_EVENTS:
             return [Annotation("unknown_event_type")]
@@ -108,12 +114,12 @@ class BedrockConverse(BedrockDialect[Event]):
 def read_event(name: str, event: Payload) -> list[Signal]:
     """Signals of one event by its name. `metadata` is the last one and has the usage."""
     if name == "contentBlockDelta":
-        return _delta(event.delta, event.contentBlockIndex) if isinstance(event.delta, Delta) else []
+        return _delta(event.delta, event.content_block_index) if isinstance(event.delta, Delta) else []
     if name == "contentBlockStart":
         call = event.start.get("toolUse") if isinstance(event.start, dict) else None
-        return [_call(call, event.contentBlockIndex)] if isinstance(call, dict) else []
+        return [_call(call, event.content_block_index)] if isinstance(call, dict) else []
     if name == "messageStop":
-        return _finish(event.stopReason)
+        return _finish(event.stop_reason)
     if name == "metadata":
         return [*usage_of(event.usage), Terminator("metadata")]
     if name == "messageStart" and isinstance(event.role, str) and event.role:
@@ -129,7 +135,7 @@ def read_answer(event: Payload) -> list[Signal]:
     for block in blocks if isinstance(blocks, list) else ():
         if isinstance(block, dict):
             signals += _block(block)
-    return signals + _finish(event.stopReason) + usage_of(event.usage)
+    return signals + _finish(event.stop_reason) + usage_of(event.usage)
 
 
 def usage_of(value: Any) -> list[Signal]:
@@ -150,19 +156,18 @@ def usage_of(value: Any) -> list[Signal]:
 
 def signs(event: dict[str, Any], name: str) -> bool:
     """Whether an event can only be of this dialect."""
-    if name in STREAM_EVENTS and name != "metadata":
-        return True
-    return any(key in event for key in STREAM_EVENTS[:5]) or ("stopReason" in event and "output" in event)
+    telling = STREAM_EVENTS - {"metadata"}
+    return name in telling or not telling.isdisjoint(event) or ("stopReason" in event and "output" in event)
 
 
 def _delta(delta: Delta, index: Any) -> list[Signal]:
     if isinstance(delta.text, str):
         return [Content("text", delta.text, 0, len(delta.text))] if delta.text else []
-    if isinstance(delta.toolUse, dict):
-        piece = delta.toolUse.get("input")
+    if isinstance(delta.tool_use, dict):
+        piece = delta.tool_use.get("input")
         return [ToolCall(_index(index), arguments=piece)] if piece else []
-    if isinstance(delta.reasoningContent, dict):
-        text = delta.reasoningContent.get("text")  # beside it: redactedContent, signature
+    if isinstance(delta.reasoning_content, dict):
+        text = delta.reasoning_content.get("text")  # beside it: redactedContent, signature
         return [Content("reasoning", text, 0, len(text))] if isinstance(text, str) and text else []
     return _image(delta.image)
 

@@ -124,4 +124,4 @@ def _usage(usage: Any) -> list[Signal]:
 
 def is_cohere(event: dict[str, Any], name: str) -> bool:
     """An event type that only Cohere spells this way."""
-    return event.get("type") in _KNOWN - {"error", "debug"}
+    return text_of(event.get("type")) in _KNOWN - {"error", "debug"}

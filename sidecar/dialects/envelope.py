@@ -1,5 +1,6 @@
 """What the events of many dialects share: the members by which one states an error, its type, or that it is none."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import msgspec
@@ -59,6 +60,15 @@ def states_error(event: Envelope) -> bool:
         or event.object == "error"
         or event.success is False
     )
+
+
+def type_begins(*prefixes: str) -> Callable[[dict[str, Any], str], bool]:
+    """A sign for the table: the event's `type`, or its SSE name, begins with one of these."""
+
+    def signs(event: dict[str, Any], name: str) -> bool:
+        return text_of(event.get("type")).startswith(prefixes) or name.startswith(prefixes)
+
+    return signs
 
 
 def heartbeat() -> list[Signal]:

@@ -106,4 +106,6 @@ def http_error(body: Any, status: int) -> InBandError:
     error, _ = find(body)
     if error is None and isinstance(body, dict) and (message := _first_message(body)):
         error = InBandError(message, _first_type(body, _TYPE_KEYS))
-    return error if error is not None and error.message else InBandError(f"HTTP {status}", error and error.type)
+    if error is not None and error.message:
+        return error
+    return InBandError(f"HTTP {status}", error.type if error else None)

@@ -22,40 +22,40 @@ _UNSPECIFIED = frozenset({"FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED
 _CANDIDATES_KEPT = 128
 
 
-class Part(msgspec.Struct, gc=False):
+class Part(msgspec.Struct, gc=False, rename="camel"):
     """No output: thoughtSignature, codeExecutionResult, functionResponse, fileData."""
 
     text: Any = UNSET
     thought: Any = UNSET
-    functionCall: Any = UNSET
-    executableCode: Any = UNSET
-    inlineData: Any = UNSET
+    function_call: Any = UNSET
+    executable_code: Any = UNSET
+    inline_data: Any = UNSET
 
 
-class Parts(msgspec.Struct, gc=False):
+class Parts(msgspec.Struct, gc=False, rename="camel"):
     role: Any = UNSET
-    parts: list[Part] | None | UnsetType = UNSET
+    parts: list[Part] | UnsetType | None = UNSET
 
 
-class Candidate(msgspec.Struct, gc=False):
+class Candidate(msgspec.Struct, gc=False, rename="camel"):
     index: Any = UNSET
-    content: Parts | None | UnsetType = UNSET
-    finishReason: Any = UNSET
+    content: Parts | UnsetType | None = UNSET
+    finish_reason: Any = UNSET
 
 
-class Response(msgspec.Struct, gc=False):
-    candidates: list[Candidate] | None | UnsetType = UNSET
-    promptFeedback: Any = UNSET
-    usageMetadata: Any = UNSET
-    modelVersion: Any = UNSET
-    responseId: Any = UNSET
+class Response(msgspec.Struct, gc=False, rename="camel"):
+    candidates: list[Candidate] | UnsetType | None = UNSET
+    prompt_feedback: Any = UNSET
+    usage_metadata: Any = UNSET
+    model_version: Any = UNSET
+    response_id: Any = UNSET
     error: Any = UNSET
 
 
-class Event(Response, gc=False):
+class Event(Response, gc=False, rename="camel"):
     """A response, or one in the envelope of Code Assist."""
 
-    response: Response | None | UnsetType = UNSET
+    response: Response | UnsetType | None = UNSET
 
 
 _decoder = msgspec.json.Decoder(Event)
@@ -82,16 +82,16 @@ class GeminiGenerate(JsonDialect[Event]):
         elif response.error not in (UNSET, None):
             signals += self.error_signals({"error": response.error})
         self._identify(response, signals)
-        feedback = response.promptFeedback
+        feedback = response.prompt_feedback
         reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
         if reason and reason not in _UNSPECIFIED:
             signals.append(Annotation("prompt_blocked"))
         for candidate in response.candidates or ():
             self._candidate(candidate, signals)
-        return signals + _usage(response.usageMetadata)
+        return signals + _usage(response.usage_metadata)
 
     def _identify(self, response: Response, signals: list[Signal]) -> None:
-        named = (response.responseId, response.modelVersion)
+        named = (response.response_id, response.model_version)
         if named != self._named:
             self._named = named
             signals.append(Identity(*(name if isinstance(name, str) and name else None for name in named)))
@@ -106,7 +106,7 @@ class GeminiGenerate(JsonDialect[Event]):
                 signals.append(Role(content.role, index))
             for part in content.parts or ():
                 self._part(part, index, signals)
-        reason = candidate.finishReason
+        reason = candidate.finish_reason
         if isinstance(reason, str) and reason and reason not in _UNSPECIFIED:
             if len(self._finished) < _CANDIDATES_KEPT:
                 self._finished.add(index)
@@ -118,14 +118,14 @@ class GeminiGenerate(JsonDialect[Event]):
             if text:
                 signals.append(Content("reasoning" if part.thought is True else "text", text, index, len(text)))
             return
-        if isinstance(part.functionCall, dict):
-            signals += self._calls_of(index).take(part.functionCall)
-        elif isinstance(part.executableCode, dict):
-            code = part.executableCode.get("code")
+        if isinstance(part.function_call, dict):
+            signals += self._calls_of(index).take(part.function_call)
+        elif isinstance(part.executable_code, dict):
+            code = part.executable_code.get("code")
             if isinstance(code, str) and code:
                 signals.append(Content("tool_arguments", code, index, len(code)))
-        elif isinstance(part.inlineData, dict):
-            data = part.inlineData.get("data")
+        elif isinstance(part.inline_data, dict):
+            data = part.inline_data.get("data")
             if isinstance(data, str) and data:
                 signals.append(Content("audio", "", index, len(data)))
 

@@ -28,6 +28,7 @@ class FunctionCalls:
         self._id: Any = UNSET
         self._given: dict[str, Any] = {}  # by parts with `args`
         self._written = PathWriter()  # by parts with `partialArgs`
+        self._closed = False
 
     def take(self, call: dict[str, Any]) -> list[Signal]:
         """One functionCall part. A part with a name opens a call, the same name included; one without goes on."""
@@ -43,6 +44,7 @@ class FunctionCalls:
             self._id = call_id
             self._given = {}
             self._written = PathWriter()
+            self._closed = False
         signals: list[Signal] = []
         if given is not None:
             if not named:
@@ -52,13 +54,15 @@ class FunctionCalls:
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict):
                 self._written.add(part)
-        if not more:
-            self._written.close()
-        piece = self._written.take()
-        if parts or named:
-            signals.append(self._call(call_id, name, piece or UNSET))
-        elif piece:  # an empty part closes the call; it brings nothing of its own
-            signals.append(self._call(UNSET, UNSET, self._written.whole, final=True, snapshot=True))
+        if more and not self._closed:
+            arguments = self._written.take()
+        else:
+            self._closed = not more
+            self._written.take()
+            arguments = self._written.so_far(closed=self._closed)
+        if named or parts or arguments:
+            own = named or bool(parts)  # an empty part closes the call and brings nothing of its own
+            signals.append(self._call(call_id, name, arguments or UNSET, final=not own, snapshot=not more))
         return signals
 
     def _call(self, call_id: Any, name: Any, arguments: Any, *, final: bool = False, snapshot: bool = False) -> Signal:
@@ -80,9 +84,9 @@ class PathWriter:
     """
 
     def __init__(self) -> None:
-        self.whole = ""
-        """All of the text, within a bound."""
         self._pieces: list[str] = []
+        self._kept: list[str] = []
+        self._room = _TEXT_LIMIT
         self._path: Path = ()  # of the latest value
         self._in_string = False
 
@@ -100,19 +104,17 @@ class PathWriter:
         self._in_string = isinstance(value, str) and part.get("willContinue") is True
         self._pieces.append(text[:-1] if self._in_string else text)
 
-    def close(self) -> None:
-        """There are no more values."""
-        if self._path:
-            self._leave(0)
-            self._path = ()
-
     def take(self) -> str:
         """The text since the last call."""
         text = "".join(self._pieces)
         self._pieces.clear()
-        if len(self.whole) < _TEXT_LIMIT:
-            self.whole += text
+        self._kept.append(text[: self._room])
+        self._room = max(self._room - len(text), 0)
         return text
+
+    def so_far(self, *, closed: bool) -> str:
+        """All of the text, within a bound; `closed`: with what it takes to end it here."""
+        return "".join((*self._kept, *(self._ends(0) if closed else ())))
 
     def _move(self, path: Path) -> None:
         """From the latest value to where the next one belongs."""
@@ -121,25 +123,29 @@ class PathWriter:
             most = min(len(old), len(path)) - 1
             while shared < most and old[shared] == path[shared]:
                 shared += 1
-            self._leave(shared + 1)
+            self._pieces += self._ends(shared + 1)
             self._pieces.append(",")
         else:
             self._pieces.append(_opening(path[0]))
-        in_array = isinstance((old or path)[shared], int)
-        for depth in range(shared, len(path)):
+        steps = list(path)
+        steps[shared] = _fitting(path[shared], (old or path)[shared])
+        for depth in range(shared, len(steps)):
             if depth > shared:
-                in_array = isinstance(path[depth], int)
-                self._pieces.append(_opening(path[depth]))
-            if not in_array:
-                self._pieces.append(f"{_compact(str(path[depth]))}:")
-        self._path = (*old[:shared], *path[shared:])
+                self._pieces.append(_opening(steps[depth]))
+            if isinstance(steps[depth], str):
+                self._pieces.append(f"{_compact(steps[depth])}:")
+        self._path = tuple(steps)
+        self._in_string = False
 
-    def _leave(self, depth: int) -> None:
-        """Close the string and whatever is open from this depth on."""
-        if self._in_string:
-            self._pieces.append('"')
-            self._in_string = False
-        self._pieces += ["]" if isinstance(step, int) else "}" for step in reversed(self._path[depth:])]
+    def _ends(self, depth: int) -> list[str]:
+        """What closes the string and everything that is open from this depth on."""
+        ends = ["]" if isinstance(step, int) else "}" for step in reversed(self._path[depth:])]
+        return ['"', *ends] if self._in_string else ends
+
+
+def _fitting(step: str | int, other: str | int) -> str | int:
+    """A step as the container takes it in which another step stands already."""
+    return step if type(step) is type(other) else str(step) if isinstance(other, str) else 0
 
 
 def _opening(step: str | int) -> str:

@@ -3,6 +3,7 @@
 https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ from sidecar.dialects.envelope import Envelope, EnvelopeDialect, dict_of, list_o
 from sidecar.dialects.openai_usage import count
 from sidecar.dialects.signals import Annotation, Content, Finish, Identity, Signal, Terminator, ToolCall, Usage
 from sidecar.framing.frame import Frame
+
+_DONE = re.compile(rb'"done"\s*:\s*true')
 
 
 class Line(Envelope, gc=False):
@@ -34,7 +37,7 @@ class _Ollama(EnvelopeDialect[Line]):
     _named = False
 
     def is_terminator(self, frame: Frame) -> bool:
-        return b'"done":true' in (frame.data or b"")
+        return _DONE.search(frame.data or b"") is not None
 
     def read_event(self, event: Line, kind: str, frame: Frame) -> list[Signal]:
         signals: list[Signal] = []

@@ -103,3 +103,8 @@ def _step(delta: dict[str, Any], step: str) -> Iterator[Signal]:
             )
         elif code := text_of(dict_of(call.get("code_interpreter")).get("input")):
             yield Content("tool_arguments", code, 0, len(code))
+
+
+def is_assistants(event: dict[str, Any], name: str) -> bool:
+    """An object of a thread, or an event named after one."""
+    return name.startswith("thread.") or text_of(event.get("object")).startswith(("thread.run", "thread.message"))

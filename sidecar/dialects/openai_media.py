@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET
 
-from sidecar.dialects.envelope import Envelope, EnvelopeDialect, text_of
+from sidecar.dialects.envelope import Envelope, EnvelopeDialect, text_of, type_begins
 from sidecar.dialects.openai_usage import parse_usage
 from sidecar.dialects.request import Request
 from sidecar.dialects.signals import Content, Signal, Terminator
@@ -40,11 +40,13 @@ class OpenAISpeech(_Media):
 
     name: ClassVar[str] = "openai.speech"
     terminators: ClassVar[frozenset[str]] = frozenset({"speech.audio.done"})
-    known: ClassVar[frozenset[str]] = frozenset({"speech.audio.delta", "speech.audio.done", "speech.audio.error", "error"})
+    known: ClassVar[frozenset[str]] = frozenset(
+        {"speech.audio.delta", "speech.audio.done", "speech.audio.error", "error"}
+    )
 
     def read_event(self, event: Event, kind: str, frame: Frame) -> list[Signal]:
         if kind == "speech.audio.delta":
-            return [Content("audio", "", 0, len(text_of(event.audio)))]
+            return [Content("audio", "", 0, len(text_of(event.audio) or text_of(event.delta)))]
         return [*_usage(event), Terminator(kind)] if kind in self.terminators else []
 
 
@@ -106,3 +108,8 @@ class OpenAIImages(_Media):
 
 def _usage(event: Event) -> list[Signal]:
     return [parse_usage(event.usage)] if isinstance(event.usage, dict) else []
+
+
+is_speech = type_begins("speech.audio.")
+is_transcription = type_begins("transcript.text.")
+is_image = type_begins("image_generation.", "image_edit.")

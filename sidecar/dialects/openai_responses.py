@@ -235,3 +235,8 @@ def _usage(response: dict[str, Any]) -> list[Signal]:
     parsed = parse_usage(usage)
     stated = (parsed.input, parsed.output, parsed.total, parsed.cache_read, parsed.cache_write, parsed.reasoning)
     return [] if stated == (None,) * 6 else [parsed]
+
+
+def is_responses(event: dict[str, Any], name: str) -> bool:
+    """An event type of the Responses API, or the response object itself."""
+    return text_of(event.get("type") or name).startswith("response.") or event.get("object") == "response"

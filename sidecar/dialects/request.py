@@ -2,7 +2,7 @@
 
 import re
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 import msgspec
 from msgspec import UNSET
@@ -101,6 +101,7 @@ def read_request(head: Head, body: bytes) -> Request:
         or head.query.get("alt") == ["sse"]
         or _STREAMING_PATHS.search(head.path)
         or head.headers.get("x-dashscope-sse", "").lower() == "enable"
+        or ("/services/aigc/" in head.path and "text/event-stream" in head.headers.get("accept", ""))
     )
     prompt = values.prompt
     return Request(
@@ -167,7 +168,7 @@ def _model(value: Any, head: Head) -> str | None:
         return value
     match = _MODEL_IN_PATH.search(head.path) or _CLOUDFLARE_MODEL.search(head.path)
     if match:
-        return next(group for group in match.groups() if group)
+        return unquote(next(group for group in match.groups() if group))
     return None
 
 

@@ -50,6 +50,7 @@ FRAMINGS: tuple[Framing, ...] = (
 BY_NAME: dict[str, Framing] = {row.name: row for row in FRAMINGS}
 _BY_TYPE = {content_type: row for row in FRAMINGS for content_type in row.content_types}
 _SSE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":", b"data\n", b"data\r", b"error:")
+_OPAQUE_TYPES = ("audio/", "image/", "video/")
 _BOM = b"\xef\xbb\xbf"
 
 SNIFF_BYTES = 16
@@ -58,7 +59,8 @@ SNIFF_BYTES = 16
 
 def by_content_type(content_type: str) -> Framing | None:
     """The framing that a Content-Type header names; None where it names none that streams or holds JSON."""
-    return _BY_TYPE.get(media_type(content_type))
+    kind = media_type(content_type)
+    return BY_NAME["whole"] if kind.startswith(_OPAQUE_TYPES) else _BY_TYPE.get(kind)
 
 
 def media_type(content_type: str) -> str:
@@ -66,10 +68,11 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def sniff(head: bytes, declared: Framing | None, *, asked_stream: bool) -> Framing | None:
+def sniff(head: bytes, declared: Framing | None, *, asked_stream: bool, lines: bool = False) -> Framing | None:
     """The framing by the first bytes of a (decoded) body, None while they leave it open.
 
-    A declared binary framing is believed. `asked_stream`: an array is read element by element only then.
+    A declared binary framing is believed. `asked_stream`: an array is read element by element only then. `lines`: the
+    dialect streams JSON by the line, whatever the content type says.
     """
     if declared is not None and declared.name == "eventstream":
         return declared
@@ -88,7 +91,9 @@ def sniff(head: bytes, declared: Framing | None, *, asked_stream: bool) -> Frami
             return None
         return BY_NAME["json_array"] if asked_stream and inner[:1] in (b"{", b"]") else BY_NAME["whole"]
     if start.startswith(b"{"):
-        return declared if declared is not None and declared.name == "ndjson" else BY_NAME["whole"]
+        if declared is not None and declared.name == "ndjson":
+            return declared
+        return _lines_or_whole(start, declared) if lines else BY_NAME["whole"]
     if head[:1] == b"\0" and declared is None:
         if len(head) < 5:
             return None
@@ -97,3 +102,17 @@ def sniff(head: bytes, declared: Framing | None, *, asked_stream: bool) -> Frami
     if declared is not None and declared.streamed:
         return declared
     return BY_NAME["whole"]
+
+
+def _lines_or_whole(start: bytes, declared: Framing | None) -> Framing | None:
+    """An object where lines are due: one document only if it is declared to be one and its first line is not whole."""
+    if declared is None:
+        return BY_NAME["ndjson"]
+    line, ended, _ = start.partition(b"\n")
+    if not ended:
+        return None
+    try:
+        msgspec.json.decode(line, type=dict)
+    except msgspec.MsgspecError:
+        return BY_NAME["whole"]
+    return BY_NAME["ndjson"]

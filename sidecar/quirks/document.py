@@ -7,7 +7,7 @@ from sidecar.quirks.quirk import Quirk, Severity
 from sidecar.quirks.registry import GROUPS, QUIRKS
 
 _LEGEND = {
-    Severity.INFO: "normal somewhere, worth knowing; healthy streams show it, and no alert looks at it",
+    Severity.INFO: "normal somewhere, worth knowing; healthy streams show it, and it stays out of alerts",
     Severity.WARNING: "departs from the dialect; a client may read something else than what was meant",
     Severity.BREAKS_CLIENTS: "known to crash, hang or corrupt common clients",
 }
@@ -17,15 +17,15 @@ _INTRODUCTION = """\
 
 <!-- Generated from sidecar/quirks by `make docs`: change the rows there, not this page. -->
 
-A quirk is one habit of an endpoint, or of a hop before it, that a client can stumble over. Ids are permanent: some may be
-added, none is renamed or used again.
+A quirk is one habit of an endpoint, or of a hop before it, that a client can stumble over. Ids are permanent: some may
+be added, none is renamed or used again.
 
 A stream counts once for each quirk that it shows, however often it shows it, both in `llm_stream_quirks_total` (label
-`quirk`) and in the output of `sidecar inspect`. A stream of which telemetry was dropped shows none, since what is missing
-may be our own loss. What needs the reads or the clock of the wire is not judged for a file without timing.
+`quirk`) and in the output of `sidecar inspect`. A stream of which telemetry was dropped shows none, since what is
+missing may be our own loss. What needs the reads or the clock of the wire is not judged for a file without timing.
 
-Each entry gives the severity, the dialects it is looked for in, the definition, what breaks, what a client's author does
-about it, and a public report or document that shows it. Times and sizes are the defaults of settings.
+Each entry gives the severity, the dialects it is looked for in, the definition, what breaks, what a client's author
+does about it, and a public report or document that shows it. Times and sizes are the defaults of settings.
 """
 
 

@@ -192,7 +192,7 @@ PAYLOAD: tuple[Quirk, ...] = (
         breaks="Clients that test for a non-empty reason stop at the first chunk, and typed clients reject the value.",
         guard="Treat the string `null` as no reason.",
         reference="https://github.com/PowerShell/AIShell/issues/350",
-        dialects=CHAT,
+        dialects=CHAT | {"dashscope.native"},
     ),
     Quirk(
         id="finish_reason_key_absent",
@@ -496,7 +496,7 @@ PAYLOAD: tuple[Quirk, ...] = (
         ),
         guard="Show it as progress, and never count it as output.",
         reference="https://github.com/ggml-org/llama.cpp/issues/15827",
-        dialects=CHAT,
+        dialects=CHAT | {"llamacpp.completion"},
     ),
     Quirk(
         id="prompt_echoed",

@@ -1,6 +1,6 @@
 """Quirks of the registry: usage."""
 
-from sidecar.quirks.detect import usage_requested_but_absent
+from sidecar.quirks.detect import noted, usage_requested_but_absent
 from sidecar.quirks.quirk import CHAT, Quirk, Severity
 
 INFO, WARNING, BREAKS = Severity.INFO, Severity.WARNING, Severity.BREAKS_CLIENTS
@@ -84,11 +84,12 @@ USAGE: tuple[Quirk, ...] = (
     ),
     Quirk(
         id="usage_null_fields",
-        summary="A usage object has members that are null.",
-        severity=WARNING,
+        summary="A usage object has members that are null, as vLLM's `prompt_tokens_details`.",
+        severity=INFO,
         breaks=(
-            "Typed clients fail validation with `Input should be a valid integer`, and sums with None raise "
-            "after the whole answer has come."
+            "Where a count is null, typed clients fail validation with `Input should be a valid integer` and "
+            "sums with None raise, after the whole answer has come; null details break clients that look "
+            "inside them."
         ),
         guard="Treat a null member as absent.",
         reference="https://github.com/openai/openai-agents-python/issues/1179",
@@ -97,12 +98,14 @@ USAGE: tuple[Quirk, ...] = (
     Quirk(
         id="usage_partial_fields",
         summary="The usage, merged at the end, lacks the input or the output count.",
-        severity=WARNING,
+        severity=INFO,
         breaks=(
             "Clients that index the missing key crash at the end of the stream; others record zero for what is unknown."
         ),
         guard="Treat an absent count as unknown, never as zero.",
         reference="https://github.com/ollama/ollama/issues/3427",
+        # Vectors and scores have no output tokens.
+        on=lambda e: noted("usage_partial_fields", e) and e.dialect.stream_verdict,
     ),
     Quirk(
         id="usage_dual_counts",

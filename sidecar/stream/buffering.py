@@ -33,6 +33,7 @@ they tell where to look.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from math import ceil, inf
 from typing import Literal
 
@@ -58,9 +59,13 @@ FIRST_TOKEN_GRANT = 200.0
 GRANTED_TOKENS = 60
 FASTEST = 2.5
 """Events per millisecond that no model exceeds."""
+FAST = 1.0
+"""Events per millisecond that a fast model reaches."""
 DELAY_LIMIT = 20.0
 """Milliseconds of added delay that are none; or one pace, where that is more."""
 DELAYED_SHARE = 0.05
+SLOWER = 2.0
+"""How much slower than its pace a stream may have been for a while: what took longer was a pause."""
 CLUMP_EVENTS = 4
 CLUMP_STEPS = 3
 CLUMPED_SHARE = 0.5
@@ -141,30 +146,35 @@ def _unfit(arrivals: Arrivals | None, known: Circumstances) -> str:
 def _decide(arrivals: Arrivals, known: Circumstances, found: Found) -> tuple[Verdict, str]:
     """Verdict and why; the figures it took go to `found`."""
     groups = _groups(arrivals, known)
-    span = arrivals.span / 1e6
-    burst = _last_burst(arrivals, groups, span)
-    share = sum(group.events for group in burst) / arrivals.events
-    found["burst_share"] = round(share, 3)
-    if (share > BURST_SHARE or span < MIN_SPAN) and _too_fast_to_be_live(burst if share > BURST_SHARE else groups):
-        return _one_burst(arrivals, known, span)
-    if span < MIN_SPAN:
-        return "inconclusive", f"less than {MIN_SPAN:.0f} ms from the first event to the last"
-    flushes = _flushes(groups)
-    pace = _pace(flushes)
-    limit = max(DELAY_LIMIT, pace)
     listed = sum(group.events for group in groups)
     clumps = [group for group in groups if group.events >= CLUMP_EVENTS and group.steps >= CLUMP_STEPS]
     clumped = sum(group.events for group in clumps) / listed
-    delayed = sum(_delayed(group, since, pace, limit) for group, since in _with_gaps(flushes)) / listed
-    found |= {"pace_ms": round(pace, 3), "clumped_share": round(clumped, 3), "delayed_share": round(delayed, 3)}
+    span = arrivals.span / 1e6
+    burst = _last_burst(arrivals, groups, span)
+    share = sum(group.events for group in burst) / arrivals.events
+    found |= {"burst_share": round(share, 3), "clumped_share": round(clumped, 3)}
+    if share > BURST_SHARE and _too_fast_to_be_live(burst):
+        return _one_burst(arrivals, known, span)
+    in_clumps = len(clumps) > 1 and clumped >= CLUMPED_SHARE
+    coalesced = f"{len(clumps)} clumps hold {clumped:.0%} of the events"
+    if span < MIN_SPAN:
+        if in_clumps and _too_fast_to_be_live(groups) and _one_burst(arrivals, known, span)[0] == "buffered":
+            return "coalesced", coalesced
+        return "inconclusive", f"less than {MIN_SPAN:.0f} ms from the first event to the last"
+    flushes = _flushes(groups)
+    pace = _pace(flushes)
+    if pace is None:
+        return _one_burst(arrivals, known, 0.0)
+    limit = max(DELAY_LIMIT, pace)
+    delayed = sum(_delayed(flush, since, pace, limit) for flush, since in _with_gaps(flushes)) / listed
+    found |= {"pace_ms": round(pace, 3), "delayed_share": round(delayed, 3)}
     if delayed <= DELAYED_SHARE:
         return "none", "events came at the pace of the stream"
-    if len(clumps) < 2 or clumped < CLUMPED_SHARE:
-        return "inconclusive", "some events came late, but most not in clumps"
-    if known.t0 is not None and groups[0].events > listed / 2:
-        if groups[0].steps * pace > 2 * (arrivals.first - known.t0) / 1e6:
-            return "inconclusive", "most came at once and too soon for the pace of the rest: from a cache?"
-    return "coalesced", f"{len(clumps)} clumps hold {clumped:.0%} of the events"
+    if in_clumps:
+        if known.t0 is not None and _was_ready(flushes[0], pace, (arrivals.first - known.t0) / 1e6):
+            return "inconclusive", "the first clump came too soon to be new: from a cache?"
+        return "coalesced", coalesced
+    return "inconclusive", "some events came late, but most not in clumps"
 
 
 def _one_burst(arrivals: Arrivals, known: Circumstances, span: float) -> tuple[Verdict, str]:
@@ -184,32 +194,51 @@ def _one_burst(arrivals: Arrivals, known: Circumstances, span: float) -> tuple[V
 
 
 def _groups(arrivals: Arrivals, known: Circumstances) -> list[_Group]:
-    """The groups kept. Which events are steps is known of the first group and the last; in between, all of them are."""
+    """The groups kept, with the steps in each: the events, but for those without output at the start and the end."""
     groups = [_Group(at, count, count) for at, count in arrivals.listed()]
-    first, last = groups[0], groups[-1]
-    gaps = known.gaps
-    if gaps is None or known.first_output_at is None or known.last_output_at is None:
+    if known.gaps is None or known.first_output_at is None or known.last_output_at is None:
         if arrivals.complete:
-            last.steps = max(1, last.events - _CLOSING_EVENTS)
+            _leave_out_closing(groups, _CLOSING_EVENTS)
     else:
-        between = gaps.milliseconds()
-        if gaps.exact:
-            first.steps = _within(between, GROUP_NS / 1e6 - (known.first_output_at - arrivals.first) / 1e6, first.events)
-        if arrivals.complete and last is not first:
-            last_group_at, _ = arrivals.last_group
-            last.steps = _within(reversed(between), (known.last_output_at - last_group_at) / 1e6, last.events)
+        between = known.gaps.milliseconds()
+        if arrivals.complete:
+            _mark_end(groups, (known.last_output_at - arrivals.first) / 1e6, between)
+        if known.gaps.exact:
+            _mark_start(groups, (known.first_output_at - arrivals.first) / 1e6, between)
     if known.choices > 1:
         for group in groups:
             group.steps = ceil(group.steps / known.choices)
     return groups
 
 
-def _within(gaps: Iterable[float], room: float, most: int) -> int:
-    """Of outputs these gaps apart, those within `room` (milliseconds) of the first; a group without any is one step."""
-    count = 1
-    for gap in gaps:
+def _leave_out_closing(groups: list[_Group], closing: int) -> None:
+    for group in reversed(groups):
+        group.steps = max(0, group.events - closing)
+        closing -= group.events - group.steps
+
+
+def _mark_start(groups: list[_Group], first_output: float, gaps: list[float]) -> None:
+    for group in groups:
+        room = group.at + GROUP_NS / 1e6 - first_output
+        group.steps = min(group.steps, _within(gaps, room))
+        if room >= 0:
+            break
+
+
+def _mark_end(groups: list[_Group], last_output: float, gaps: list[float]) -> None:
+    for group in reversed(groups):
+        room = last_output - group.at
+        group.steps = min(group.steps, _within(reversed(gaps), room))
+        if room >= 0:
+            break
+
+
+def _within(gaps: Iterable[float], room: float) -> int:
+    """Of outputs these gaps apart, how many are within `room` (milliseconds) of the first."""
+    count = 0
+    for gap in chain((0.0,), gaps):
         room -= gap
-        if room < 0 or count >= most:
+        if room < 0:
             break
         count += 1
     return count
@@ -255,21 +284,27 @@ def _with_gaps(flushes: list[_Group]) -> Iterator[tuple[_Group, float]]:
         before = flush.at
 
 
-def _pace(flushes: list[_Group]) -> float:
-    """Milliseconds per step: the median over the steps of all flushes but the first."""
-    paces = sorted((since / flush.steps, flush.steps) for flush, since in _with_gaps(flushes) if since != inf)
+def _pace(flushes: list[_Group]) -> float | None:
+    """Milliseconds per step: the median over the steps of all flushes but the first; None where all came in that."""
+    timed = [(flush.steps, since) for flush, since in _with_gaps(flushes) if flush.steps and since != inf]
+    paces = sorted((since / steps, steps) for steps, since in timed)
     half = sum(steps for _, steps in paces) / 2
     seen = 0
     for pace, steps in paces:
         seen += steps
         if seen >= half:
             return pace
-    return 0.0
+    return None
+
+
+def _was_ready(first: _Group, pace: float, waited: float) -> bool:
+    """Whether the first events came sooner after the request than a model at this pace, or a fast one, produces them."""
+    return first.steps >= CLUMP_STEPS and first.steps > waited * FAST and first.steps * pace > waited * SLOWER
 
 
 def _delayed(flush: _Group, since: float, pace: float, limit: float) -> float:
     """Events of one flush that were delayed by the limit or more. Two at once are no evidence: clocks and queues jitter."""
-    taken = min(since, flush.steps * pace)
+    taken = min(since, flush.steps * pace * SLOWER)
     if flush.steps < CLUMP_STEPS or taken <= limit:
         return 0.0
     return int(flush.steps * (1 - limit / taken)) * flush.events / flush.steps

@@ -78,6 +78,11 @@ class Stream:
         self.keepalives[kind] = self.keepalives.get(kind, 0) + count
         self.progress.keep_alive(at)
 
+    def usage_before(self, usage: Usage) -> None:
+        """Counts that came before the body."""
+        self.usage.add(usage, finished=False, finishes=False)
+        self.notes.add("usage_in_headers")
+
     def array_closed(self, at: int) -> None:
         """The JSON array that was streamed is closed: the framing's own word that nothing follows."""
         if self.terminator is None:
@@ -116,8 +121,7 @@ class Stream:
         after_terminator = self.terminator is not None
         after_error = self.error is not None or self.failed_finish is not None
         if after_terminator and any(isinstance(signal, Terminator) for signal in signals):
-            self.notes.add("duplicate_terminator")  # and nothing else: what it says again is no news
-            self.progress.event(at)
+            self._again(signals, at)
             return
         for signal in signals:
             kind = signal.__class__
@@ -146,6 +150,8 @@ class Stream:
                 else:
                     self.notes.add(signal.name)
                     silent = silent and signal.name not in _BESIDE_DATA
+                    if signal.name == "foreign_terminator" and after_error:
+                        self.notes.add("error_then_done")
             elif isinstance(signal, Terminator):
                 silent = False
                 self._terminator(signal, at, after_error=after_error)
@@ -158,6 +164,14 @@ class Stream:
         self._close_event(at, usages, finishes, output=output, visible=visible, payload=payload)
         if payload and after_terminator:
             self.notes.add("data_after_terminator")
+
+    def _again(self, signals: list[Signal], at: int) -> None:
+        """The terminator once more: what it repeats is no news, but counts that the first one left out are taken."""
+        self.notes.add("duplicate_terminator")
+        self.progress.event(at)
+        for signal in signals:
+            if isinstance(signal, Usage):
+                self.usage.add(signal, finished=False, finishes=False)
 
     def _close_event(
         self, at: int, usages: list[Usage], finishes: Finish | None, *, output: bool, visible: bool, payload: bool

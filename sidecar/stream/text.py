@@ -10,7 +10,18 @@ _HINTS = ("<", "[")
 class TextLog:
     """Text by choice. At most `limit` characters are kept; sizes and marks are of all of it."""
 
-    __slots__ = ("_cumulative", "_kept", "_last", "_limit", "_pieces", "_tail", "_text_events", "marks", "size")
+    __slots__ = (
+        "_cumulative",
+        "_kept",
+        "_last",
+        "_limit",
+        "_pieces",
+        "_seed",
+        "_tail",
+        "_text_events",
+        "marks",
+        "size",
+    )
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -18,6 +29,7 @@ class TextLog:
         self._pieces: dict[int, list[str]] = {}
         self._tail = ""
         self._last = ""
+        self._seed = 0
         self._text_events = 0
         self._cumulative = True
         self.size: dict[int, int] = {}
@@ -40,14 +52,14 @@ class TextLog:
 
     def _follow(self, text: str) -> None:
         """Whether each event repeats all text so far, as far as this one shows; most streams drop out at the second."""
-        if self._text_events and not (len(self._last) > 1 and text.startswith(self._last)):
+        if not text.startswith(self._last):
             self._cumulative = False
             self._last = ""
             return
+        # Kept whole, beyond the limit of what is shown: bounded by the size of one event.
         self._text_events += 1
+        self._seed = self._seed or len(text)
         self._last = text
-        if self._kept > self._limit:
-            self._cumulative = False
 
     def _scan(self, text: str) -> None:
         joined = self._tail + text
@@ -62,13 +74,18 @@ class TextLog:
 
     @property
     def cumulative(self) -> bool:
-        """Whether every event repeated the text of the one before and at least one went on from there."""
-        return self._cumulative and self._text_events > 1 and len(self._last) * self._text_events > self.size.get(0, 0)
+        """Whether every event repeated the text of the one before and at least one went on from there.
+
+        Two events of which the first is a single character may be a coincidence.
+        """
+        enough = 2 if self._seed > 1 else 3
+        longer = len(self._last) * self._text_events > self.size.get(0, 0)
+        return self._cumulative and self._text_events >= enough and longer
 
     def text(self, choice: int | None = 0) -> str:
         """The text kept of one choice, or of all of them in order of arrival; halves of surrogate pairs joined."""
         if choice == 0 and self.cumulative:
-            return self._last
+            return self._last[: self._limit]
         if choice is None:
             joined = "".join(piece for pieces in self._pieces.values() for piece in pieces)
         else:

@@ -50,7 +50,7 @@ class UsageLedger:
                 self._stating.add(stated)
             if finishes and usage.place == "event":
                 self.notes.add("usage_on_finish_chunk")
-        elif not usage.opening:
+        elif not usage.opening and usage.place != "headers":
             self._early = True
 
     def event_over(self) -> None:

@@ -1,6 +1,7 @@
 """AWS event stream: frames built from the format's description, checked against botocore's parser and every cut."""
 
 import struct
+from itertools import pairwise
 from zlib import crc32
 
 import pytest
@@ -44,8 +45,10 @@ def sized(value: bytes) -> bytes:
 VALUES = st.one_of(
     st.just((0, b"")),
     st.just((1, b"")),
-    *(st.tuples(st.just(kind), st.binary(min_size=size, max_size=size)) for kind, size in ((2, 1), (3, 2), (4, 4), (5, 8))),
-    *(st.tuples(st.just(kind), st.binary(min_size=size, max_size=size)) for kind, size in ((8, 8), (9, 16))),
+    *(
+        st.tuples(st.just(kind), st.binary(min_size=size, max_size=size))
+        for kind, size in ((2, 1), (3, 2), (4, 4), (5, 8), (8, 8), (9, 16))
+    ),
     st.tuples(st.just(6), st.binary(max_size=20).map(sized)),
     st.tuples(st.just(STRING), st.text(max_size=20).map(lambda text: sized(text.encode()))),
 )
@@ -64,7 +67,7 @@ def byte_by_byte(body: bytes) -> list[bytes]:
 def cut(body: bytes, points: list[int]) -> list[bytes]:
     """Reads of a body, empty ones included."""
     edges = [0, *sorted(min(point, len(body)) for point in points), len(body)]
-    return [body[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [body[start:end] for start, end in pairwise(edges)]
 
 
 def decode(reads: list[bytes], limit: int = LIMIT) -> tuple[list[Frame], Notes]:
@@ -96,7 +99,8 @@ def test_frames_are_those_of_botocore_however_they_are_cut(messages: list[bytes]
     assert [(frame.headers, frame.data) for frame in whole] == expected
     assert notes == Notes()
     for frame in whole:
-        named = [frame.headers[name] for name in (":event-type", ":exception-type", ":error-code") if name in (frame.headers or {})]
+        headers = frame.headers or {}
+        named = [headers[name] for name in (":event-type", ":exception-type", ":error-code") if name in headers]
         assert frame.event == (named[0] if named else "")
     for reads in (byte_by_byte(body), cut(body, points)):
         frames, notes = decode(reads)
@@ -125,7 +129,9 @@ def test_one_wrong_bit_costs_one_frame(messages: list[bytes], points: list[int],
 
 
 @given(
-    pieces=st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([b"\0" * 12, event("a", b"{}"), event("b", b"x")[:-5]]))),
+    pieces=st.lists(
+        st.one_of(st.binary(max_size=40), st.sampled_from([b"\0" * 12, event("a", b"{}"), event("b", b"x")[:-5]]))
+    ),
     points=POINTS,
     limit=st.integers(0, 100),
 )
@@ -151,7 +157,7 @@ def test_stamps() -> None:
     ]
 
 
-@pytest.mark.parametrize("garbage", [b"<html>Bad Gateway</html>", b"\0" * 40, b"\0\0\0\x20\0\0\0\0\0\0\0\0", b"\x01" * 11])
+@pytest.mark.parametrize("garbage", [b"<html>Bad Gateway</html>", b"\0" * 40, b"\0\0\0\x20" + b"\0" * 8, b"\x01" * 11])
 def test_after_a_lost_prelude_reading_goes_on_at_the_next(garbage: bytes) -> None:
     first, last = event("a", b"1"), event("b", b"2")
     body = first + garbage + last
@@ -215,7 +221,8 @@ def test_a_frame_cut_off_is_incomplete_and_empty(cut_off: int, limit: int) -> No
 
 def test_headers_that_do_not_hold_together_are_read_as_far_as_they_do() -> None:
     good = string(":event-type", "a")
-    for bad in (b"\xff", b"\x01x", b"\x01x\x0a", header("x", STRING, b"\0\x05abc"), header("x", STRING, b"\0"), b"\x05ab"):
+    cut_short = (header("x", STRING, b"\0\x05abc"), header("x", STRING, b"\0"), b"\x05ab", b"\x01x")
+    for bad in (*cut_short, b"\xff", b"\x01x\x0a"):
         (frame,), notes = decode([message(good + bad, b"1")])
         assert (frame.data, frame.event, frame.headers) == (b"1", "a", {":event-type": "a"})
         assert notes == Notes()

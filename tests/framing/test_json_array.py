@@ -1,6 +1,7 @@
 """A streamed JSON array: its elements against the json module, whole, byte by byte and cut at random."""
 
 import json
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -11,14 +12,16 @@ from sidecar.framing.frame import Frame, Notes
 from sidecar.framing.json_array import JsonArrayDecoder
 
 LIMIT = 1 << 20
+NAMES = st.text(alphabet='x"\\]}', max_size=3)
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(alphabet='ab"\\[]{},é\n ')),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(alphabet='x"\\]}', max_size=3), inner, max_size=4)),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(NAMES, inner, max_size=4)),
     max_leaves=12,
 )
 SEPARATORS = st.sampled_from([(",", ":"), (", ", ": "), ("\n,\r\n", " : ")])
 POINTS = st.lists(st.integers(0, 300), max_size=12)
-HOSTILE = st.lists(st.sampled_from([b"[", b"]", b"{", b"}", b'"', b"\\", b",", b" ", b"\n", b"a", b"1", b"\xef\xbb\xbf", b"\xff"]))
+ALPHABET = (b"[", b"]", b"{", b"}", b'"', b"\\", b",", b" ", b"\n", b"a", b"1", b"\xef\xbb\xbf", b"\xff")
+HOSTILE = st.lists(st.sampled_from(ALPHABET))
 
 
 class Case(NamedTuple):
@@ -55,7 +58,7 @@ def byte_by_byte(body: bytes) -> list[bytes]:
 def cut(body: bytes, points: list[int]) -> list[bytes]:
     """Reads of a body, empty ones included."""
     edges = [0, *sorted(min(point, len(body)) for point in points), len(body)]
-    return [body[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [body[start:end] for start, end in pairwise(edges)]
 
 
 def decode(reads: list[bytes], limit: int = LIMIT) -> tuple[list[Frame], Notes]:
@@ -76,7 +79,8 @@ def test_elements(case: Case) -> None:
     for reads in ([case.body], byte_by_byte(case.body)):
         frames, notes = decode(reads)
         assert [frame.data for frame in frames if frame.complete] == case.elements
-        assert [frame.data for frame in frames if not frame.complete] == ([] if case.cut_off is None else [case.cut_off])
+        cut_off = [] if case.cut_off is None else [case.cut_off]
+        assert [frame.data for frame in frames if not frame.complete] == cut_off
         assert notes == Notes(array_closed=case.closed, bom=case.body.startswith(b"\xef"))
 
 

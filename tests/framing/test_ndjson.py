@@ -1,5 +1,6 @@
 """NDJSON: every case whole, byte by byte and cut at random; the lines may not depend on the cut."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -48,7 +49,7 @@ def byte_by_byte(body: bytes) -> list[bytes]:
 def cut(body: bytes, points: list[int]) -> list[bytes]:
     """Reads of a body, empty ones included."""
     edges = [0, *sorted(min(point, len(body)) for point in points), len(body)]
-    return [body[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [body[start:end] for start, end in pairwise(edges)]
 
 
 def decode(reads: list[bytes], limit: int = LIMIT) -> tuple[list[Frame], Notes]:
@@ -129,8 +130,9 @@ def test_pending_is_about_lines_not_about_blanks() -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_a_line_at_the_bound_is_kept_and_one_beyond_it_dropped(end: bytes) -> None:
-    for body in (b"x" * 100 + end + b"y" * 101 + end + b"z\n", b"\xef\xbb\xbf" + b"x" * 100 + end + b"y" * 101 + end + b"z\n"):
-        for reads in ([body], byte_by_byte(body)):
+    body = b"x" * 100 + end + b"y" * 101 + end + b"z\n"
+    for start in (b"", b"\xef\xbb\xbf"):
+        for reads in ([start + body], byte_by_byte(start + body)):
             frames, notes = decode(reads, limit=100)
             assert [(frame.data, frame.size) for frame in frames] == [(b"x" * 100, 100), (None, 101), (b"z", 1)]
             assert notes.oversized == 1

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,7 +66,7 @@ def byte_by_byte(body: bytes) -> list[bytes]:
 def cut(body: bytes, points: list[int]) -> list[bytes]:
     """Reads of a body, empty ones included."""
     edges = [0, *sorted(min(point, len(body)) for point in points), len(body)]
-    return [body[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [body[start:end] for start, end in pairwise(edges)]
 
 
 def decode(
@@ -88,14 +89,13 @@ def without_cuts(notes: Notes) -> Notes:
     return msgspec.structs.replace(notes, split_line_endings=0)
 
 
-def text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+def event_of(frame: Frame) -> Event:
+    return Event(frame.event, (frame.data or b"").decode("utf-8", "replace"), frame.id)
 
 
 def check(case: Case, reads: list[bytes]) -> None:
     frames, notes = decode(reads, eof=case.eof)
-    events = [Event(frame.event, text(frame.data), frame.id) for frame in frames if frame.complete and frame.data is not None]
-    assert events == case.events, case.why
+    assert [event_of(frame) for frame in frames if frame.complete and frame.data is not None] == case.events, case.why
     assert notes.retry == case.retry, case.why
     assert any(frame.data is not None and not frame.complete for frame in frames) == case.unterminated, case.why
     if case.comments is not None:
@@ -168,31 +168,37 @@ def test_the_fast_path_is_taken() -> None:
             taken.append(chunk)
             return super()._one_event(chunk, at)
 
-    decode([b"data: 1\n\n", b"data: 2\n\n", b"data: 3\r\n\r\n", b"data: 4\n\n", b"data: 5", b"data: 6\n\n"], decoder=Counting())
+    reads = [b"data: 1\n\n", b"data: 2\n\n", b"data: 3\r\n\r\n", b"data: 4\n\n", b"data: 5", b"data: 6\n\n"]
+    decode(reads, decoder=Counting())
     assert taken == [b"data: 2\n\n", b"data: 4\n\n"]
 
 
-FIELD = st.sampled_from(["data", "data: x", "data:é", "data:  [DONE]", "event: e", "event", "id: 1", "id", "retry: 5", ":c", "other: x"])
+FIELDS = ("data", "data: x", "data:é", "data:  [DONE]", "event: e", "event", "id: 1", "id", "retry: 5", ":c", "foo: x")
+FIELD = st.sampled_from(FIELDS)
 END = st.sampled_from(["\n", "\r\n", "\r"])
 
 
-@given(blocks=st.lists(st.tuples(st.lists(FIELD, max_size=4), END), max_size=6), points=st.lists(st.integers(0, 200), max_size=8))
+POINTS = st.lists(st.integers(0, 200), max_size=8)
+
+
+@given(blocks=st.lists(st.tuples(st.lists(FIELD, max_size=4), END), max_size=6), points=POINTS)
 def test_events_are_those_of_httpx_sse(blocks: list[tuple[list[str], str]], points: list[int]) -> None:
     """Of blocks with data: without, httpx-sse yields some that the standard does not."""
     source = "".join(end.join([*fields, "data: last", "", ""]) for fields, end in blocks)
     lines, events = TheirLines(), TheirEvents()
     found = [events.decode(line) for line in [*lines.decode(source), *lines.flush()]]
-    theirs = [Event(event.event if event.event != "message" else "", event.data, event.id) for event in found if event is not None]
+    theirs = [Event(event.event.removeprefix("message"), event.data, event.id) for event in found if event is not None]
     frames, _ = decode(cut(source.encode(), points))
-    assert [Event(frame.event, text(frame.data or b""), frame.id) for frame in frames] == theirs
+    assert [event_of(frame) for frame in frames] == theirs
 
 
-ALPHABET = (b"data", b":", b" ", b"\r", b"\n", b"\r\n", b"event", b"id", b"retry", b"\xef\xbb\xbf", b"\0", b"x" * 9, b"1", b"\xff")
+NAMES = (b"data", b"event", b"id", b"retry", b"x" * 9)
+ALPHABET = (*NAMES, b":", b" ", b"\r", b"\n", b"\r\n", b"\xef\xbb\xbf", b"\0", b"1", b"\xff")
 BODIES = st.lists(st.sampled_from(ALPHABET), max_size=40).map(b"".join)
 
 
 @settings(max_examples=300)
-@given(body=st.one_of(BODIES, st.binary(max_size=60)), points=st.lists(st.integers(0, 150), max_size=8), limit=st.integers(0, 30))
+@given(body=st.one_of(BODIES, st.binary(max_size=60)), points=POINTS, limit=st.integers(0, 30))
 def test_any_bytes_any_cut_any_bound(body: bytes, points: list[int], limit: int) -> None:
     for bound in (limit, LIMIT):
         whole, notes = decode([body], bound)
@@ -231,10 +237,11 @@ def test_the_bound_is_on_data_and_the_same_for_every_cut(end: bytes) -> None:
     over = end.join([b"event: e", b"data: " + b"x" * 60, b"data: " + b"y" * 40, b":c", b"id: 1", b"data: z", b"", b""])
     for reads in ([block + over + block], byte_by_byte(block + over + block)):
         frames, notes = decode(reads, limit=100)
-        assert [(len(frame.data) if frame.data is not None else None, frame.size, frame.event, frame.id) for frame in frames] == [
-            (100, 99, "e", ""),
+        kept = b"x" * 60 + b"\n" + b"y" * 39
+        assert [(frame.data, frame.size, frame.event, frame.id) for frame in frames] == [
+            (kept, 99, "e", ""),
             (None, 101, "e", "1"),
-            (100, 99, "e", "1"),
+            (kept, 99, "e", "1"),
         ]
         assert notes.oversized == 1
         assert notes.comments == 1
@@ -248,7 +255,8 @@ def test_what_follows_dropped_bytes_is_not_read_as_a_line_of_its_own() -> None:
 
 def test_lines_that_are_no_data_are_cut_off() -> None:
     long = b"e" * 100_000
-    for reads in ([long + b": 1\nevent: " + long + b"\nid: " + long + b"\n\n"], [long, b": 1\nevent: " + long, b"\nid: " + long + b"\n\n"]):
+    pieces = [long, b": 1\nevent: " + long, b"\nid: " + long + b"\n\n"]
+    for reads in (pieces, [b"".join(pieces)]):
         (frame,), notes = decode(reads)
         assert (len(frame.event), len(frame.id), [len(line) for line in frame.stray]) == (65536, 65536, [65536])
         assert notes.oversized == 0
@@ -265,7 +273,7 @@ def held(decoder: SseDecoder) -> int:
     return size
 
 
-@pytest.mark.parametrize("fill", [b"x", b":", b"data: x\n", b"data\n", b"data:\n", b"stray\n", b"event: x", b": c\n", b"id: 1\r"])
+@pytest.mark.parametrize("fill", [b"x", b":", b"data: x\n", b"data\n", b"stray\n", b"event: x", b": c\n", b"id: 1\r"])
 def test_nothing_endless_is_kept(fill: bytes) -> None:
     decoder = SseDecoder(limit=1000)
     decoder.feed(b"data: begin\n", 0)
@@ -302,7 +310,9 @@ def test_the_framing_is_told_by_the_first_bytes(head: bytes, told: str | None) -
     assert framing == (BY_NAME[told] if told is not None else None)
 
 
-@pytest.mark.parametrize(("content_type", "name"), [("Text/Event-Stream;charset=utf-8", "sse"), ("application/x-ndjson", "ndjson")])
+@pytest.mark.parametrize(
+    ("content_type", "name"), [("Text/Event-Stream;charset=utf-8", "sse"), ("application/x-ndjson", "ndjson")]
+)
 def test_a_declared_framing_is_kept_where_the_first_bytes_leave_it_open(content_type: str, name: str) -> None:
     declared: Framing | None = by_content_type(content_type)
     assert declared is BY_NAME[name]

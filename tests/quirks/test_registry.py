@@ -38,7 +38,9 @@ SHOWN_BY_HEALTHY_STREAMS = (
     "usage_in_vendor_field",
     "usage_mid_stream",
     "usage_null_every_chunk",
+    "usage_null_fields",
     "usage_on_finish_chunk",
+    "usage_partial_fields",
     "utf8_split_across_reads",
 )
 
