@@ -61,9 +61,7 @@ class Analyzer:
         self._clock = clock
         self._lags: deque[tuple[int, float]] = deque()
         self._gauged: set[tuple[str, ...]] = set()
-        self.series.set(
-            m.BUILD_INFO, (_version("llm-sidecar"), _version("mitmproxy"), platform.python_version()), 1.0
-        )
+        self.series.set(m.BUILD_INFO, (_version("llm-sidecar"), _version("mitmproxy"), platform.python_version()), 1.0)
 
     def receive(self, connection: int, records: Sequence[AnyRecord]) -> None:
         """A batch of one proxy's records."""
@@ -128,7 +126,9 @@ class Analyzer:
         _, error, trace = sys.exc_info()
         stage = stage_of(trace)
         self.series.add(m.STAGE_FAILURES, (stage,))
-        logger.error("stage %s failed with %s", stage, type(error).__name__, exc_info=logger.isEnabledFor(logging.DEBUG))
+        logger.error(
+            "stage %s failed with %s", stage, type(error).__name__, exc_info=logger.isEnabledFor(logging.DEBUG)
+        )
 
     def _finish(self, exchange: Exchange) -> None:
         try:

@@ -26,7 +26,8 @@ async def _main(settings: Settings) -> None:
 
 
 def main() -> None:
-    settings = msgspec.json.decode(sys.stdin.buffer.raw.readline(), type=Settings)  # type: ignore[attr-defined]  # stdin is a file here
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as unbuffered:  # the rest is the event loop's
+        settings = msgspec.json.decode(unbuffered.readline(), type=Settings)
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s %(message)s")
     try:
         asyncio.run(_main(settings))

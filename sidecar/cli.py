@@ -11,7 +11,9 @@ import click
 
 from sidecar.config import ConfigError, load_settings
 
-_CONFIG = click.option("--config", type=click.Path(path_type=Path), envvar="SIDECAR_CONFIG", help="TOML file of settings.")
+_CONFIG = click.option(
+    "--config", type=click.Path(path_type=Path), envvar="SIDECAR_CONFIG", help="TOML file of settings."
+)
 _METRICS = click.option(
     "--metrics-listen", metavar="HOST:PORT", help="/metrics, live page, health checks.  [default: 127.0.0.1:9464]"
 )

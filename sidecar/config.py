@@ -25,7 +25,9 @@ class ConfigError(ValueError):
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All settings. Field names are those of the file; upper-case behind `SIDECAR_` in the environment."""
 
-    upstream: Annotated[str | None, Meta(description="Where a reverse proxy sends its traffic: http(s)://host[:port]")] = None
+    upstream: Annotated[
+        str | None, Meta(description="Where a reverse proxy sends its traffic: http(s)://host[:port]")
+    ] = None
     listen: Annotated[str, Meta(description="Address of the reverse proxy")] = "127.0.0.1:8080"
     mode: Annotated[tuple[str, ...], Meta(description="mitmproxy modes, instead of upstream and listen")] = ()
     metrics_listen: Annotated[str, Meta(description="Address of /metrics, the live page and the health checks")] = (
@@ -36,14 +38,22 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     exclude: Annotated[tuple[str, ...], Meta(description="Regular expressions over host/path: never copied")] = ()
     allow_headers: Annotated[tuple[str, ...], Meta(description="Further header names whose values may be copied")] = ()
     outbox_mib: Annotated[int, Meta(ge=1, description="MiB of records the proxy holds for a slow analyzer")] = 16
-    idle_timeout: Annotated[int, Meta(ge=1, description="Seconds without a byte after which the proxy closes a connection")] = 3600
-    models: Annotated[tuple[str, ...], Meta(description="Model names that may become labels; empty: the first max_models")] = ()
+    idle_timeout: Annotated[
+        int, Meta(ge=1, description="Seconds without a byte after which the proxy closes a connection")
+    ] = 3600
+    models: Annotated[
+        tuple[str, ...], Meta(description="Model names that may become labels; empty: the first max_models")
+    ] = ()
     max_models: Annotated[int, Meta(ge=1, description="Model names that may become labels, at most")] = 100
     max_streams: Annotated[int, Meta(ge=1, description="Exchanges in flight that are followed, at most")] = 20_000
     ready_lag: Annotated[float, Meta(gt=0, description="Seconds of analyzer lag beyond which /readyz says no")] = 5.0
     log_level: Annotated[str, Meta(description="debug, info, warning or error")] = "warning"
-    providers: Annotated[dict[str, str], Meta(description="Host suffixes to provider names, before the built-in ones")] = {}
-    stalls: Annotated[StallThresholds, Meta(description="Seconds without progress until a stream is stalled")] = StallThresholds()
+    providers: Annotated[
+        dict[str, str], Meta(description="Host suffixes to provider names, before the built-in ones")
+    ] = {}
+    stalls: Annotated[StallThresholds, Meta(description="Seconds without progress until a stream is stalled")] = (
+        StallThresholds()
+    )
     quirks: Annotated[QuirkThresholds, Meta(description="Where observations become quirks")] = QuirkThresholds()
     limits: Annotated[Limits, Meta(description="What is kept of one exchange, at most")] = Limits()
 
@@ -64,7 +74,9 @@ def _options() -> tuple[Option, ...]:
         if field.name in ("upstream", "listen", "mode", "idle_timeout") or kind not in _OPTION_TYPES:
             continue
         kind = _OPTION_TYPES[kind]
-        default = {Sequence[str]: [], str: ""}.get(kind, field.default) if field.default in (None, ()) else field.default
+        default = (
+            {Sequence[str]: [], str: ""}.get(kind, field.default) if field.default in (None, ()) else field.default
+        )
         if kind is str and not isinstance(default, str):
             default = str(default)
         found.append(Option(OPTION_PREFIX + field.name, kind, default, meta.description))

@@ -171,7 +171,8 @@ class Exchange:
 
     def _pending(self, frame: Frame) -> None:
         """What was pending at the end: used after a clean end, if it is whole; else it was cut off."""
-        assert self.body is not None and self.body.framing is not None
+        assert self.body is not None
+        assert self.body.framing is not None
         habit = _UNENDED.get(self.body.framing.name)
         if habit is None:
             cut = "truncated_frame" if self.body.framing.name == "eventstream" else "truncated_json_event"

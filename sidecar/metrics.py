@@ -33,13 +33,13 @@ STREAM_LABELS = (
 MILESTONE_BUCKETS = (
     .001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2, 2.5, 5, 7.5, 10, 15, 20, 30, 45, 60, 120, 300,
 )  # fmt: skip
-TOKEN_TIME_BUCKETS = (.001, .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 10)
+TOKEN_TIME_BUCKETS = (0.001, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 10)
 DURATION_BUCKETS = (
     .01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 655.36,
 )  # fmt: skip
 TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
-SILENCE_BUCKETS = (.1, .5, 1, 2.5, 5, 10, 15, 30, 60, 100, 120, 300, 600, 1800, 3600)
-LAG_BUCKETS = (.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10)
+SILENCE_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 100, 120, 300, 600, 1800, 3600)
+LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 def _stream(name: str, kind: Kind, help: str, *labels: str, buckets: tuple[float, ...] = ()) -> Metric:
@@ -126,7 +126,9 @@ OLDEST_SILENCE = _stream(
     "llm_stream_oldest_silence_seconds", "gauge", "Longest current time without progress, by phase.", "phase"
 )
 
-BUILD_INFO = Metric("llm_sidecar_build_info", "gauge", "Constant 1; versions as labels.", ("version", "mitmproxy", "python"))
+BUILD_INFO = Metric(
+    "llm_sidecar_build_info", "gauge", "Constant 1; versions as labels.", ("version", "mitmproxy", "python")
+)
 TEE_SECONDS = Metric(
     "llm_sidecar_tee_seconds",
     "histogram",
@@ -139,7 +141,10 @@ LOOP_LAG = Metric(
     "llm_sidecar_loop_lag_seconds", "gauge", "Largest lag of the proxy's event loop in the last second.", ("worker",)
 )
 RECORDS_DROPPED = Metric(
-    "llm_sidecar_records_dropped_total", "counter", "Records that the proxy dropped because its outbox was full.", ("worker",)
+    "llm_sidecar_records_dropped_total",
+    "counter",
+    "Records that the proxy dropped because its outbox was full.",
+    ("worker",),
 )
 STREAMS_LOST = Metric(
     "llm_sidecar_streams_lost_total",
@@ -166,7 +171,10 @@ STAGE_FAILURES = Metric(
     "llm_sidecar_stage_failures_total", "counter", "Exceptions caught at a stage's edge; always a bug.", ("stage",)
 )
 FOLDED = Metric(
-    "llm_sidecar_folded_label_values_total", "counter", "Observations whose label value was folded into other.", ("label",)
+    "llm_sidecar_folded_label_values_total",
+    "counter",
+    "Observations whose label value was folded into other.",
+    ("label",),
 )
 TRACKED = Metric("llm_sidecar_streams_tracked", "gauge", "Exchanges that the analyzer follows now.")
 

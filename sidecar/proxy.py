@@ -56,7 +56,9 @@ def modes_of(settings: Settings) -> list[str]:
     modes = list(settings.mode)
     if settings.upstream is not None:
         if modes:
-            raise ConfigError("--upstream and --mode exclude each other; a reverse proxy is --mode reverse:URL@PORT, too")
+            raise ConfigError(
+                "--upstream and --mode exclude each other; a reverse proxy is --mode reverse:URL@PORT, too"
+            )
         if not settings.upstream.startswith(("http://", "https://")):
             raise ConfigError(f"--upstream is {settings.upstream!r}, not a URL like https://api.openai.com")
         host, port = host_port(settings.listen, "listen")
@@ -72,7 +74,9 @@ def modes_of(settings: Settings) -> list[str]:
     return modes
 
 
-async def run(settings: Settings, set_options: Sequence[str], ready: Callable[[Sequence[str], dict[str, str]], None]) -> None:
+async def run(
+    settings: Settings, set_options: Sequence[str], ready: Callable[[Sequence[str], dict[str, str]], None]
+) -> None:
     """Serve until SIGINT or SIGTERM. `ready` is told the proxy's addresses and the analyzer's.
 
     Raises StartError or ConfigError where it cannot.

@@ -40,6 +40,7 @@ class ProxySide:
             frozenset(name.lower() for name in settings.allow_headers),
         )
         self.supervisor: Supervisor | None = None
+        self._sender: Sender | None = None
         self.addresses: dict[str, str] = {}
         self._directory: str | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -76,9 +77,9 @@ class ProxySide:
         self._stopped = True
         self.taps.stop()
         self._report()
-        deadline = asyncio.get_running_loop().time() + _FLUSH_SECONDS
-        while self._tasks and self.capture.outbox.records and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.02)
+        if self._sender is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._sender.drained(), _FLUSH_SECONDS)
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:

@@ -15,9 +15,7 @@ _CACHED_APART = frozenset({"anthropic.messages", "bedrock.converse", "bedrock.in
 _ENDED_WELL: tuple[Outcome, ...] = ("complete", "no_terminator", "not_streamed")
 
 
-def summarise(
-    exchange: Exchange, thresholds: QuirkThresholds, providers: dict[str, str] | None = None
-) -> Summary:
+def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[str, str] | None = None) -> Summary:
     """The summary of an exchange that is over (or of a capture that stops while it is open)."""
     stream = exchange.stream
     ending = _ending(exchange)
@@ -67,7 +65,7 @@ def summarise(
         server_address=opened.host,
         server_port=opened.port,
         listener=opened.listener,
-        streaming=exchange.asked_stream or evidence.streamed and exchange.row.stream_verdict,
+        streaming=exchange.asked_stream or (evidence.streamed and exchange.row.stream_verdict),
         status=exchange.status,
         end=exchange.end,
         end_error=exchange.end_error,
@@ -138,7 +136,7 @@ def _ending(exchange: Exchange) -> Ending:
         cut_off=stream.cut_off,
         whole=stream.whole,
         asked_stream=exchange.asked_stream,
-        parsed=exchange.parsed and (row is not UNKNOWN or stream.first_event_at is None and not stream.whole),
+        parsed=exchange.parsed and (row is not UNKNOWN or (stream.first_event_at is None and not stream.whole)),
         blocked="prompt_blocked" in stream.notes,
         has_terminators=bool(dialect.terminators) or (exchange.body is not None and exchange.body.is_array),
         has_finish=dialect.has_finish,
@@ -183,9 +181,7 @@ def _why_no_token(exchange: Exchange, ending: Ending, outcome: Outcome) -> str:
 def _tool_calls(exchange: Exchange, ending: Ending) -> tuple[ToolCallSummary, ...]:
     well = ending.finish or ending.terminator or ending.whole
     return tuple(
-        ToolCallSummary(
-            call.name, call.verdict(ended_well=well), call.arguments_valid(), call.chars, call.arguments
-        )
+        ToolCallSummary(call.name, call.verdict(ended_well=well), call.arguments_valid(), call.chars, call.arguments)
         for call in exchange.stream.tools.calls
     )
 

@@ -31,7 +31,8 @@ def captures() -> dict[str, Capture]:
 @cache
 def expectations() -> dict[str, dict[str, Any]]:
     """What is expected of each capture, by id."""
-    rows = (json.loads(line) for line in (CORPUS / "streams.expected.jsonl").read_text().splitlines())
+    lines = (CORPUS / "streams.expected.jsonl").read_bytes().split(b"\n")  # not splitlines: U+2028 is no line end here
+    rows = (json.loads(line) for line in lines if line)
     return {row["id"]: row for row in rows}
 
 
@@ -70,7 +71,9 @@ def wrong_fields(expected: dict[str, Any], said: dict[str, Any]) -> Iterator[tup
 
 
 def _counts(usage: dict[str, Any] | None) -> dict[str, int] | None:
-    return {name: count for name, count in (usage or {}).items() if name.endswith("_tokens") and count is not None} or None
+    return {
+        name: count for name, count in (usage or {}).items() if name.endswith("_tokens") and count is not None
+    } or None
 
 
 def _json(text: Any) -> Any:

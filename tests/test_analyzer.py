@@ -7,7 +7,17 @@ import pytest
 
 from sidecar import metrics as m
 from sidecar.analyzer import Analyzer
-from sidecar.capture.records import Chunk, Ended, Health, Lost, Opened, Record, RequestBody, RequestSent, ResponseHead
+from sidecar.capture.records import (
+    AnyRecord,
+    Chunk,
+    Ended,
+    Health,
+    Lost,
+    Opened,
+    RequestBody,
+    RequestSent,
+    ResponseHead,
+)
 from sidecar.config import Settings
 from sidecar.metrics import Metric
 
@@ -41,8 +51,9 @@ def event(content: str | None = None, finish: str | None = None) -> bytes:
     return f'data: {{"id":"c","choices":[{{"index":0,"delta":{delta},"finish_reason":{reason}}}]}}\n\n'.encode()
 
 
-def start(clock: Clock, stream: int = 1, model: str = "m-test", host: str = "127.0.0.1") -> Iterator[Record]:
-    yield Opened(stream, clock.now, f"id-{stream}", 1, "POST", "http", host, 8000, "/v1/chat/completions", "HTTP/1.1", [])
+def start(clock: Clock, stream: int = 1, model: str = "m-test") -> Iterator[AnyRecord]:
+    path = "/v1/chat/completions"
+    yield Opened(stream, clock.now, f"id-{stream}", 1, "POST", "http", "127.0.0.1", 8000, path, "HTTP/1.1", [])
     yield RequestBody(stream, clock.now, f'{{"model":"{model}","stream":true}}'.encode())
     yield RequestSent(stream, clock.now)
 
@@ -51,7 +62,7 @@ def head(clock: Clock, stream: int = 1) -> ResponseHead:
     return ResponseHead(stream, clock.now, 200, "HTTP/1.1", [("content-type", "text/event-stream")])
 
 
-def whole(clock: Clock, stream: int = 1, model: str = "m-test") -> list[Any]:
+def whole(clock: Clock, stream: int = 1, model: str = "m-test") -> list[AnyRecord]:
     """A healthy exchange: first token after 0.5 s, a second one 20 ms later."""
     t0 = clock.now
     return [

@@ -11,7 +11,13 @@ from sidecar.thresholds import QuirkThresholds
 from tests.corpus import FIXTURES
 
 CAPTURES = sorted((FIXTURES / "captures").glob("*.http"))
-UNREAD = {"malformed_json_event", "truncated_json_event", "truncated_frame", "non_json_data_event", "unknown_event_type"}
+UNREAD = {
+    "malformed_json_event",
+    "truncated_json_event",
+    "truncated_frame",
+    "non_json_data_event",
+    "unknown_event_type",
+}
 OFF_SPEC = {"aimock-bedrock_converse_stream"}
 """Its frames are refused by AWS's own SDK, so ours may refuse them, too."""
 

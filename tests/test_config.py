@@ -9,8 +9,14 @@ from sidecar.config import OPTIONS, ConfigError, Settings, host_port, load_setti
 
 def test_flags_beat_the_environment_which_beats_the_file(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
-    file.write_text('listen = "127.0.0.1:1"\nmetrics_listen = "127.0.0.1:2"\nmax_models = 3\n[stalls]\nmid_stream = 7\n')
-    environment = {"SIDECAR_METRICS_LISTEN": "127.0.0.1:20", "SIDECAR_MAX_MODELS": "30", "SIDECAR_STALLS_AFTER_FINISH": "1.5"}
+    file.write_text(
+        'listen = "127.0.0.1:1"\nmetrics_listen = "127.0.0.1:2"\nmax_models = 3\n[stalls]\nmid_stream = 7\n'
+    )
+    environment = {
+        "SIDECAR_METRICS_LISTEN": "127.0.0.1:20",
+        "SIDECAR_MAX_MODELS": "30",
+        "SIDECAR_STALLS_AFTER_FINISH": "1.5",
+    }
     settings = load_settings(file=file, environment=environment, flags={"max_models": 300, "upstream": None})
     assert (settings.listen, settings.metrics_listen, settings.max_models) == ("127.0.0.1:1", "127.0.0.1:20", 300)
     assert (settings.stalls.mid_stream, settings.stalls.after_finish) == (7.0, 1.5)
@@ -43,7 +49,7 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, said: str) ->
 
 
 def test_an_unreadable_file_and_an_unknown_variable_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot read the configuration .*missing.toml: No such file"):
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*missing\.toml: No such file"):
         load_settings(file=tmp_path / "missing.toml", environment={})
     with pytest.raises(ConfigError, match="SIDECAR_UPSTREEM"):
         load_settings(environment={"SIDECAR_UPSTREEM": "http://x"})

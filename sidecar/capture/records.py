@@ -22,7 +22,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     at: int
 
 
-class Opened(Record, tag="o"):
+class Opened(Record, tag="o", frozen=True):
     """A request head came. Target and headers are redacted already."""
 
     id: str
@@ -39,17 +39,17 @@ class Opened(Record, tag="o"):
     listener: str = ""
 
 
-class RequestBody(Record, tag="b"):
+class RequestBody(Record, tag="b", frozen=True):
     """A piece of the request body."""
 
     data: bytes
 
 
-class RequestSent(Record, tag="s"):
+class RequestSent(Record, tag="s", frozen=True):
     """The last byte of the request was forwarded: t0."""
 
 
-class ResponseHead(Record, tag="h"):
+class ResponseHead(Record, tag="h", frozen=True):
     """The response head came."""
 
     status: int
@@ -57,13 +57,13 @@ class ResponseHead(Record, tag="h"):
     headers: Headers
 
 
-class Chunk(Record, tag="c"):
+class Chunk(Record, tag="c", frozen=True):
     """One read of the response body, bytes exactly as forwarded."""
 
     data: bytes
 
 
-class Ended(Record, tag="e"):
+class Ended(Record, tag="e", frozen=True):
     """The exchange is over."""
 
     kind: EndedKind
@@ -71,14 +71,14 @@ class Ended(Record, tag="e"):
     """The proxy's own words where it did not end well."""
 
 
-class Lost(Record, tag="l"):
+class Lost(Record, tag="l", frozen=True):
     """Telemetry of this exchange was dropped: it gets no verdict."""
 
     records: int = 0
     bytes: int = 0
 
 
-class Health(Record, tag="p"):
+class Health(Record, tag="p", frozen=True):
     """How the proxy process itself is; `stream` is 0. Counters since its start."""
 
     worker: int

@@ -102,7 +102,7 @@ class Tap:
     def confirm(self) -> None:
         """The exchange matters: what was held goes out, and all that follows."""
         held, self._held = self._held or [], None
-        for item, size in held:
+        for item, _size in held:
             if isinstance(item, Record):
                 self._control(item)
             else:

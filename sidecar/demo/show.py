@@ -70,7 +70,8 @@ async def _sidecar(upstream: str, metrics_listen: str) -> AsyncIterator[tuple[st
         stderr=asyncio.subprocess.PIPE,
         env=os.environ | {"SIDECAR_STALLS_MID_STREAM": _STALL_SECONDS},
     )
-    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     try:
         said: dict[str, str] = {}
         try:

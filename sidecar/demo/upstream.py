@@ -12,7 +12,24 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 TOKEN_SECONDS = 0.04
-_WORDS = "The recorder keeps every byte and says what the stream did while it was doing it".split()
+_WORDS = [
+    "The",
+    "recorder",
+    "keeps",
+    "every",
+    "byte",
+    "and",
+    "says",
+    "what",
+    "the",
+    "stream",
+    "did",
+    "while",
+    "it",
+    "was",
+    "doing",
+    "it",
+]
 
 type Play = Callable[["Answer"], Awaitable[None]]
 

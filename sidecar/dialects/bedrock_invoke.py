@@ -108,4 +108,4 @@ class BedrockInvoke(BedrockDialect[Part]):
 
 def signs(event: dict[str, Any], name: str) -> bool:
     """Whether an event can only be of this dialect."""
-    return name == "chunk" and ("bytes" in event or event.get("type") in anthropic.STREAM_EVENTS)
+    return name == "chunk" and ("bytes" in event or anthropic.signs(event, ""))

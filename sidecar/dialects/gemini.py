@@ -84,7 +84,7 @@ class GeminiGenerate(JsonDialect[Event]):
         self._identify(response, signals)
         feedback = response.prompt_feedback
         reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
-        if reason and reason not in _UNSPECIFIED:
+        if isinstance(reason, str) and reason and reason not in _UNSPECIFIED:
             signals.append(Annotation("prompt_blocked"))
         for candidate in response.candidates or ():
             self._candidate(candidate, signals)

@@ -35,7 +35,7 @@ class Function(msgspec.Struct, gc=False):
 class ToolDelta(msgspec.Struct, gc=False):
     index: Any = UNSET
     id: Any = UNSET
-    function: Function | None | UnsetType = UNSET
+    function: Function | UnsetType | None = UNSET
     custom: Any = UNSET
 
 
@@ -48,16 +48,16 @@ class Delta(msgspec.Struct, gc=False):
     reasoning_content: Any = UNSET
     reasoning: Any = UNSET
     reasoning_details: Any = UNSET
-    tool_calls: list[ToolDelta] | None | UnsetType = UNSET
-    function_call: Function | None | UnsetType = UNSET
+    tool_calls: list[ToolDelta] | UnsetType | None = UNSET
+    function_call: Function | UnsetType | None = UNSET
     audio: Any = UNSET
     images: Any = UNSET
 
 
 class Choice(msgspec.Struct, gc=False):
     index: Any = UNSET
-    delta: Delta | None | UnsetType = UNSET
-    message: Delta | None | UnsetType = UNSET
+    delta: Delta | UnsetType | None = UNSET
+    message: Delta | UnsetType | None = UNSET
     finish_reason: Any = UNSET
     usage: Any = UNSET
     error: Any = UNSET
@@ -70,7 +70,7 @@ class Chunk(msgspec.Struct, gc=False):
     object: Any = UNSET
     type: Any = UNSET
     model: Any = UNSET
-    choices: list[Choice] | None | UnsetType = UNSET
+    choices: list[Choice] | UnsetType | None = UNSET
     usage: Any = UNSET
     error: Any = UNSET
     x_groq: Any = UNSET
@@ -108,12 +108,12 @@ class OpenAIChat(JsonDialect[Chunk]):
 
     def read(self, event: Chunk, frame: Frame) -> list[Signal]:
         choices = event.choices
-        if choices.__class__ is list and len(choices) == 1 and event.usage is UNSET and event.error is UNSET:  # type: ignore[arg-type]
-            choice = choices[0]  # type: ignore[index]
+        if choices.__class__ is list and len(choices) == 1 and event.usage is UNSET and event.error is UNSET:
+            choice = choices[0]
             delta = choice.delta
             if delta.__class__ is Delta and choice.finish_reason is None and self._habits.is_settled(event, choice):
-                content = delta.content  # type: ignore[union-attr]
-                if content.__class__ is str and content and _only_content(delta):  # type: ignore[arg-type]
+                content = delta.content
+                if content.__class__ is str and content and _only_content(delta):
                     return [Content("text", content, choice.index, len(content))]
         return self._read_general(event, frame)
 
@@ -286,9 +286,9 @@ def _part(part: dict[str, Any], index: int, signals: list[Signal]) -> None:
         if text:
             signals.append(Content("reasoning", text, index, len(text)))
         return
-    text = part.get("text")
-    if isinstance(text, str) and text:
-        signals.append(Content("text", text, index, len(text)))
+    visible = part.get("text")
+    if isinstance(visible, str) and visible:
+        signals.append(Content("text", visible, index, len(visible)))
 
 
 def _tool_call(tool: ToolDelta, index: int) -> ToolCall:

@@ -60,7 +60,7 @@ def provider_name(host: str, dialect: str, extra: Mapping[str, str] | None = Non
     """The provider; `extra` maps host suffixes to names and comes first."""
     name = host.rstrip(".").lower()
     for suffix, provider in (*(extra or {}).items(), *HOSTS):
-        if name == suffix or name.endswith("." + suffix) or name.endswith("-" + suffix):
+        if name == suffix or name.endswith(("." + suffix, "-" + suffix)):
             return provider
     for prefix, provider in SPOKEN:
         if dialect.startswith(prefix):

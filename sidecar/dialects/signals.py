@@ -38,7 +38,7 @@ class ToolCall(msgspec.Struct, gc=False):
     its dialect always sends in one piece. `free_text` marks arguments that are not meant to be JSON.
     """
 
-    index: int | None | UnsetType = UNSET
+    index: int | UnsetType | None = UNSET
     id: Any = UNSET
     name: Any = UNSET
     arguments: Any = UNSET

@@ -13,9 +13,38 @@ _LONGEST = 128
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 FINISH_REASONS = frozenset(
-    """stop length tool_calls content_filter function_call end_turn max_tokens stop_sequence tool_use pause_turn refusal
-    STOP MAX_TOKENS SAFETY RECITATION MALFORMED_FUNCTION_CALL COMPLETE ERROR completed incomplete failed cancelled
-    max_output_tokens guardrail_intervened content_filtered eos_token load unload error requires_action""".split()
+    [
+        "stop",
+        "length",
+        "tool_calls",
+        "content_filter",
+        "function_call",
+        "end_turn",
+        "max_tokens",
+        "stop_sequence",
+        "tool_use",
+        "pause_turn",
+        "refusal",
+        "STOP",
+        "MAX_TOKENS",
+        "SAFETY",
+        "RECITATION",
+        "MALFORMED_FUNCTION_CALL",
+        "COMPLETE",
+        "ERROR",
+        "completed",
+        "incomplete",
+        "failed",
+        "cancelled",
+        "max_output_tokens",
+        "guardrail_intervened",
+        "content_filtered",
+        "eos_token",
+        "load",
+        "unload",
+        "error",
+        "requires_action",
+    ]
 )
 
 

@@ -35,8 +35,8 @@ def _family(metric: Metric, series: Series) -> Family:
             buckets: list[list[object]] = []
             for position, (bound, count) in enumerate(zip(bounds, distribution.counts, strict=True)):
                 total += count
-                exemplar = _exemplar(distribution.exemplars.get(position))
-                buckets.append([bound, total] if exemplar is None else [bound, total, exemplar])
+                shown = _exemplar(distribution.exemplars.get(position))
+                buckets.append([bound, total] if shown is None else [bound, total, shown])
             histogram.add_metric(labels, buckets, distribution.sum)  # type: ignore[arg-type]  # the stub knows no exemplars
         return histogram
     if metric.kind == "counter":

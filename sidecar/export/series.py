@@ -28,7 +28,9 @@ class Series:
         self._distributions: dict[Metric, dict[Labels, Distribution]] = {}
         self._exemplars: dict[tuple[Metric, Labels], Exemplar] = {}
 
-    def add(self, metric: Metric, labels: Labels = (), amount: float = 1.0, exemplar: dict[str, str] | None = None) -> None:
+    def add(
+        self, metric: Metric, labels: Labels = (), amount: float = 1.0, exemplar: dict[str, str] | None = None
+    ) -> None:
         """Add to a counter (or gauge)."""
         values = self._values.setdefault(metric, {})
         values[labels] = values.get(labels, 0.0) + amount

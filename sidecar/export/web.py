@@ -83,7 +83,7 @@ def serve(host: str, port: int, view: View, exposition: Exposition) -> tuple[HTT
         (r"/api/streams", _Streams, shared),
         (r"/", _Page, shared),
     ]
-    server = HTTPServer(Application(routes, log_function=lambda handler: None))  # type: ignore[arg-type]  # tornado takes plain tuples
+    server = HTTPServer(Application(routes, log_function=lambda handler: None))
     sockets = bind_sockets(port, address=host)
     server.add_sockets(sockets)
     bound = sockets[0].getsockname()

@@ -16,7 +16,8 @@ def is_curl_output(start: bytes) -> bool:
 
 def read_curl(path: Path, data: bytes) -> tuple[Capture, bytes]:
     """The exchange (without chunks) and its body; informational and redirect heads are skipped."""
-    status, version, headers, rest = 0, "HTTP/1.1", [], data
+    status, version, rest = 0, "HTTP/1.1", data
+    headers: list[tuple[str, str]] = []
     while (match := _STATUS.match(rest)) and (end := _HEAD_END.search(rest)):
         status, version = int(match.group(2)), f"HTTP/{match.group(1).decode()}"
         headers = []

@@ -5,7 +5,7 @@ from sidecar.quirks.registry import BY_ID
 from sidecar.stream.summary import MILESTONES, Summary
 
 _ORDER = (Severity.BREAKS_CLIENTS, Severity.WARNING, Severity.INFO)
-_UNPRINTABLE = {code: "\ufffd" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
+_UNPRINTABLE = dict.fromkeys((*range(32), 127, *range(128, 160)), "�")
 
 
 def text_report(summary: Summary, *, show_content: bool) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from sidecar.body import Body
-from sidecar.dialects.table import Row
 from sidecar.dialects.request import Request
+from sidecar.dialects.table import Row
 from sidecar.stream.outcome import Ending, Outcome
 from sidecar.stream.stream import Stream
 from sidecar.thresholds import QuirkThresholds

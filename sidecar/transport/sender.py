@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from typing import Any
 
 from sidecar.capture.capture import Capture
 from sidecar.capture.records import VERSION, Hello
@@ -24,13 +25,19 @@ class Sender:
         self._path = path
         self._worker = worker
         self._ready = asyncio.Event()
+        self._empty = asyncio.Event()
         self.connected = False
         self.connections = 0
 
     async def run(self) -> None:
         """Connect, pump, and again, until cancelled."""
         loop = asyncio.get_running_loop()
-        self._capture.outbox.wake = lambda: loop.call_later(BATCH_SECONDS, self._ready.set)
+
+        def wake() -> None:
+            self._empty.clear()
+            loop.call_later(BATCH_SECONDS, self._ready.set)
+
+        self._capture.outbox.wake = wake
         if self._capture.outbox.records:
             self._ready.set()
         retry = _FIRST_RETRY
@@ -75,11 +82,11 @@ class Sender:
             with contextlib.suppress(asyncio.CancelledError, OSError):
                 await gone
 
-    async def _pump(self, writer: asyncio.StreamWriter, gone: "asyncio.Future[bytes]") -> None:
+    async def _pump(self, writer: asyncio.StreamWriter, gone: "asyncio.Future[Any]") -> None:
         while not gone.done():
             if not self._ready.is_set():
-                waiting = asyncio.ensure_future(self._ready.wait())
-                await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+                waiting: asyncio.Future[Any] = asyncio.ensure_future(self._ready.wait())
+                await asyncio.wait([waiting, gone], return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
                 if gone.done():
                     break
@@ -95,3 +102,9 @@ class Sender:
             writer.write(encode(batch))
             await writer.drain()
             self._capture.handed_over(batch)
+        self._empty.set()
+
+    async def drained(self) -> None:
+        """Wait until everything that was in the outbox has been written."""
+        if self._capture.outbox.records:
+            await self._empty.wait()

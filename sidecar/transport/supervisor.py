@@ -51,7 +51,8 @@ class Supervisor:
         )
         self._process = process
         self._started = asyncio.get_running_loop().time()
-        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdin is not None
         process.stdin.write(self._settings)
         line = await process.stdout.readline()
         try:

@@ -49,7 +49,12 @@ def test_a_bad_expression_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("content_type", "confirmed"),
-    [("text/event-stream; charset=utf-8", True), ("Application/X-NDJSON", True), ("application/json", False), ("", False)],
+    [
+        ("text/event-stream; charset=utf-8", True),
+        ("Application/X-NDJSON", True),
+        ("application/json", False),
+        ("", False),
+    ],
 )
 def test_the_response_confirms_a_maybe(content_type: str, confirmed: bool) -> None:
     assert Chooser.confirmed_by(content_type) is confirmed

@@ -34,7 +34,10 @@ def test_an_operator_may_allow_more() -> None:
     ("target", "redacted"),
     [
         ("/v1/chat/completions", "/v1/chat/completions"),
-        ("/v1beta/models/m:streamGenerateContent?alt=sse&key=canary", f"/v1beta/models/m:streamGenerateContent?alt=sse&key={REDACTED}"),
+        (
+            "/v1beta/models/m:streamGenerateContent?alt=sse&key=canary",
+            f"/v1beta/models/m:streamGenerateContent?alt=sse&key={REDACTED}",
+        ),
         ("/x?access_token=canary&flag&stream=true", f"/x?access_token={REDACTED}&flag&stream=true"),
         ("/x?api-version=2024-10-21#canary", "/x?api-version=2024-10-21"),
         ("/x?a=b?canary=1", f"/x?a={REDACTED}"),

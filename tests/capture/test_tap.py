@@ -78,7 +78,7 @@ def test_a_bug_in_the_tee_is_counted_and_the_bytes_go_on(monkeypatch: pytest.Mon
 def test_a_full_outbox_loses_the_stream_and_says_how_much() -> None:
     outbox = Outbox(limit=1000)
     tap = Tap(opened(), Outbox(), held=False)
-    tap._outbox = outbox  # noqa: SLF001  # opened while there was room
+    tap._outbox = outbox  # opened while there was room
     assert tap.response_chunk(b"x" * 800) == b"x" * 800
     assert tap.response_chunk(b"y" * 800) == b"y" * 800
     assert tap.lost
