@@ -28,6 +28,9 @@ from sidecar.exchange import Exchange
 from sidecar.export.labels import Caps, LabelValues
 from sidecar.export.observe import observe
 from sidecar.export.series import Series
+from sidecar.quirks.memory import QuirkMemory, log_line
+from sidecar.quirks.registry import BY_ID
+from sidecar.stream.phases import Phase, StallPolicy
 from sidecar.stream.summary import Summary
 from sidecar.summarise import summarise
 
@@ -58,6 +61,8 @@ class Analyzer:
         self.recent: deque[Summary] = deque(maxlen=RECENT)
         self.listeners: list[Callable[[Summary], None]] = []
         """Called with every summary: further exporters. What they raise is counted under `export`."""
+        self.stall_policy = StallPolicy(settings.stalls, settings.stall_models)
+        self.memory = QuirkMemory(Path(settings.state_dir) if settings.state_dir else None)
         self._clock = clock
         self._lags: deque[tuple[int, float]] = deque()
         self._gauged: set[tuple[str, ...]] = set()
@@ -147,7 +152,16 @@ class Analyzer:
                 self._count_failure()
 
     def _observe(self, summary: Summary) -> None:
-        observe(summary, self.series, self.values)
+        labels = self.values.of_stream(summary)
+        observe(summary, labels, self.series, self.values)
+        if summary.outcome != "lost":
+            self._remember_quirks(summary, labels)
+
+    def _remember_quirks(self, summary: Summary, labels: tuple[str, ...]) -> None:
+        upstream = (labels[1], labels[2], f"{labels[3]}:{labels[4]}")  # bounded, as the labels are
+        for quirk in self.memory.learn(upstream, summary.quirks):
+            self.series.add(m.NEW_QUIRKS, (*labels, quirk, str(BY_ID[quirk].severity)))
+            logger.warning(log_line(upstream, quirk, summary.id))
 
     def closed(self, connection: int) -> None:
         """A proxy went away: what it had in flight ends here, without a verdict."""
@@ -168,13 +182,13 @@ class Analyzer:
         """Shut down: what is still in flight is counted."""
         for key in list(self.exchanges):
             self._abandon(key)
+        self.memory.save()
 
     def tick(self) -> None:
         """Look at the clock: streams that send nothing still stall."""
         now = self._clock()
-        thresholds = self.settings.stalls
         for exchange in self.exchanges.values():
-            phase = exchange.stream.progress.check(now, thresholds)
+            phase = exchange.stream.progress.check(now, self.stall_policy.of(exchange.request.model))
             if phase is not None:
                 self.series.add(m.STALLS, (*self._labels(exchange), phase))
 
@@ -195,14 +209,13 @@ class Analyzer:
         in_flight: dict[tuple[str, ...], int] = {}
         stalled: dict[tuple[str, ...], int] = {}
         oldest: dict[tuple[str, ...], float] = {}
-        thresholds = self.settings.stalls
         for exchange in self.exchanges.values():
             progress = exchange.stream.progress
             phase = progress.phase()
             key = (*self._labels(exchange), phase)
             silence = progress.silence(now) / 1e9
             in_flight[key] = in_flight.get(key, 0) + 1
-            stalled[key] = stalled.get(key, 0) + (silence >= getattr(thresholds, phase))
+            stalled[key] = stalled.get(key, 0) + self._is_stalled(exchange, phase, silence)
             oldest[key] = max(oldest.get(key, 0.0), silence)
         # Series that were shown once go to zero instead of away: a gauge that vanishes looks like a scrape that failed.
         self._gauged.update(in_flight)
@@ -211,6 +224,10 @@ class Analyzer:
             self.series.set(m.STALLED, key, stalled.get(key, 0))
             self.series.set(m.OLDEST_SILENCE, key, oldest.get(key, 0.0))
         self.series.set(m.TRACKED, (), len(self.exchanges))
+
+    def _is_stalled(self, exchange: Exchange, phase: Phase, silence: float) -> bool:
+        threshold: float = getattr(self.stall_policy.of(exchange.request.model), phase)
+        return silence >= threshold
 
     def _note_lag(self, at: int) -> None:
         now = self._clock()

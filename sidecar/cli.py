@@ -32,6 +32,7 @@ def cli() -> None:
 @_METRICS
 @_CONFIG
 @click.option("--socket", metavar="PATH", help="Feed a running `sidecar analyzer` instead of starting one.")
+@click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy's own, repeated.")
 def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
     """Run the proxy with its analyzer until interrupted."""
@@ -55,6 +56,7 @@ def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
 
 @cli.command()
 @click.option("--socket", metavar="PATH", required=True, help="Unix socket for proxies to connect to.")
+@click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @_METRICS
 @_CONFIG
 def analyzer(config: Path | None, **flags: Any) -> None:

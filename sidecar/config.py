@@ -54,6 +54,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     stalls: Annotated[StallThresholds, Meta(description="Seconds without progress until a stream is stalled")] = (
         StallThresholds()
     )
+    stall_models: Annotated[
+        dict[str, dict[str, float]],
+        Meta(description="Changes to stalls by model name (shell wildcards), the first match counts"),
+    ] = {}
+    state_dir: Annotated[str | None, Meta(description="Directory in which the memory of quirks survives restarts")] = (
+        None
+    )
     quirks: Annotated[QuirkThresholds, Meta(description="Where observations become quirks")] = QuirkThresholds()
     limits: Annotated[Limits, Meta(description="What is kept of one exchange, at most")] = Limits()
 
@@ -112,6 +119,12 @@ def _convert(values: dict[str, Any]) -> Settings:
         raise ConfigError(f"bad setting: {error}") from error
     for name in ("listen", "metrics_listen"):
         host_port(getattr(settings, name), name)
+    for pattern, changes in settings.stall_models.items():
+        unknown = changes.keys() - set(StallThresholds.__struct_fields__)
+        if unknown:
+            raise ConfigError(
+                f"bad setting: stall_models.{pattern!r} has {', '.join(sorted(unknown))}, which is no phase"
+            )
     if settings.log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise ConfigError(f"bad setting: log_level is {settings.log_level!r}, not debug, info, warning or error")
     return settings

@@ -17,6 +17,7 @@ from sidecar.framing.frame import Frame
 from sidecar.framing.sse import SseDecoder
 from sidecar.framing.table import media_type
 from sidecar.stream.outcome import EndKind
+from sidecar.stream.phases import Phase
 from sidecar.stream.stream import Stream
 from sidecar.thresholds import Limits
 
@@ -42,6 +43,11 @@ class Exchange:
         self.response_headers: dict[str, str] = {}
         self.first_byte_at: int | None = None
         self.ended_at: int | None = None
+        self.end_phase: Phase | None = None
+        """The phase in which the exchange ended."""
+        self.byte_silence = 0
+        """Longest time without any byte of the response, nanoseconds; what idle time-outs on the way go by."""
+        self._byte_at = opened.at
         self.end: EndKind = "open"
         self.end_error = ""
         self.lost: Lost | None = None
@@ -78,6 +84,7 @@ class Exchange:
     def request_sent(self, record: RequestSent) -> None:
         """The request is out: t0."""
         self.t0 = record.at
+        self._byte_at = record.at
         self.stream.progress.start(record.at)
         self._read_request()
 
@@ -95,6 +102,7 @@ class Exchange:
             self._read_request()  # answered before the request was complete
         self.status = record.status
         self.headers_at = record.at
+        self._bytes_came(record.at)
         self.response_headers = lower(record.headers)
         self.stream.progress.head(record.at)
         counted = None if self.is_error_status else usage_of_headers(self.response_headers)
@@ -109,8 +117,14 @@ class Exchange:
             limit=self.limits.event_bytes,
         )
 
+    def _bytes_came(self, at: int) -> None:
+        if at - self._byte_at > self.byte_silence:
+            self.byte_silence = at - self._byte_at
+        self._byte_at = at
+
     def chunk(self, record: Chunk) -> None:
         """One read of the body."""
+        self._bytes_came(record.at)
         if self.first_byte_at is None:
             self.first_byte_at = record.at
         body = self.body
@@ -133,6 +147,8 @@ class Exchange:
     def close(self, at: int) -> None:
         """No more records come."""
         self.ended_at = at
+        self.end_phase = self.stream.progress.phase()
+        self._bytes_came(at)
         self.stream.progress.end(at)
         if self.body is not None:
             rest = self.body.close()

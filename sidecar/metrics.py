@@ -39,6 +39,7 @@ DURATION_BUCKETS = (
 )  # fmt: skip
 TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 SILENCE_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 100, 120, 300, 600, 1800, 3600)
+HEARTBEAT_BUCKETS = (0.5, 1, 2, 5, 10, 15, 20, 25, 30, 45, 60, 100, 120, 300)
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -120,6 +121,32 @@ KEEPALIVES = _stream("llm_stream_keepalives_total", "counter", "Keep-alives: com
 ERRORS = _stream(
     "llm_stream_errors_total", "counter", "Exchanges that failed, by the provider's error type or ours.", "error_type"
 )
+HEARTBEAT_INTERVAL = _stream(
+    "llm_stream_heartbeat_interval_seconds",
+    "histogram",
+    "Seconds between keep-alives of one stream (comments, pings, JSON heartbeats).",
+    buckets=HEARTBEAT_BUCKETS,
+)
+LONG_SILENCES = _stream(
+    "llm_stream_long_silences_total",
+    "counter",
+    "Exchanges that went longer than so many seconds without a byte: 60 is nginx's default time-out, 100 some CDNs'.",
+    "seconds",
+)
+EARLY_ENDS = _stream(
+    "llm_stream_early_ends_total",
+    "counter",
+    "Exchanges that the client, the upstream or the network ended early, by the phase they were in.",
+    "end",
+    "phase",
+)
+NEW_QUIRKS = _stream(
+    "llm_stream_new_quirks_total",
+    "counter",
+    "Quirks that an upstream had not shown before, its first exchange excepted; in the memory of this analyzer.",
+    "quirk",
+    "severity",
+)
 IN_FLIGHT = _stream("llm_streams_in_flight", "gauge", "Exchanges in flight, by phase.", "phase")
 STALLED = _stream("llm_streams_stalled", "gauge", "Exchanges that are stalled now, by phase.", "phase")
 OLDEST_SILENCE = _stream(
@@ -197,6 +224,10 @@ METRICS: tuple[Metric, ...] = (
     TOOL_CALLS,
     KEEPALIVES,
     ERRORS,
+    HEARTBEAT_INTERVAL,
+    LONG_SILENCES,
+    EARLY_ENDS,
+    NEW_QUIRKS,
     IN_FLIGHT,
     STALLED,
     OLDEST_SILENCE,

@@ -17,6 +17,7 @@ from sidecar.export.web import serve
 from sidecar.transport.receiver import Receiver
 
 TICK_SECONDS = 0.25
+TICKS_PER_SAVE = 40
 
 
 class StartError(RuntimeError):
@@ -43,7 +44,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         lambda: analyzer.recent,
         analyzer.lag,
         monotonic_ns,
-        settings.stalls,
+        analyzer.stall_policy,
         settings.ready_lag,
     )
     host, port = host_port(settings.metrics_listen, "metrics_listen")
@@ -69,9 +70,13 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
 
 
 async def _tick(analyzer: Analyzer) -> None:
+    ticks = 0
     while True:
         await asyncio.sleep(TICK_SECONDS)
         analyzer.tick()
+        ticks += 1
+        if ticks % TICKS_PER_SAVE == 0:
+            analyzer.memory.save()
 
 
 def stop_on_signals(until: "asyncio.Future[None]") -> None:

@@ -6,6 +6,7 @@ from sidecar.exchange import Exchange
 from sidecar.quirks.quirk import Evidence
 from sidecar.quirks.registry import detect
 from sidecar.stream.buffering import Circumstances, judge
+from sidecar.stream.causes import cause
 from sidecar.stream.outcome import Ending, Outcome, decide
 from sidecar.stream.summary import Summary, ToolCallSummary
 from sidecar.stream.usage import Tokens, normalised
@@ -69,6 +70,10 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         status=exchange.status,
         end=exchange.end,
         end_error=exchange.end_error,
+        end_phase=exchange.end_phase,
+        end_cause=cause(exchange.end_error) if exchange.end in ("upstream_reset", "upstream_failed") else None,
+        byte_silence=exchange.byte_silence / 1e9,
+        heartbeat_gaps=stream.heartbeat_gaps,
         outcome=outcome,
         terminator=None if exchange.is_error_status or ending.whole else stream.terminator,
         finish_reason=stream.finish_reason(),

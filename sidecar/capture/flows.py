@@ -6,12 +6,11 @@ from time import monotonic_ns, time_ns
 from mitmproxy import http
 
 from sidecar.capture.capture import Capture
+from sidecar.capture.ends import kind_of_failure
 from sidecar.capture.interest import Chooser, Interest
 from sidecar.capture.records import EndedKind, Opened, ResponseHead
 from sidecar.capture.redaction import redact_headers, redact_target
 from sidecar.capture.tap import Tap
-
-_CLIENT_GONE = ("Client disconnected", "stream reset by client", "Client closed connection")
 
 
 class FlowTaps:
@@ -99,13 +98,7 @@ class FlowTaps:
 
     def failed(self, flow: http.HTTPFlow) -> None:
         """One of the two ends went away, or the proxy gave up."""
-        message = flow.error.msg if flow.error is not None else ""
-        kind: EndedKind
-        if message.startswith(_CLIENT_GONE):
-            kind = "client_disconnect"
-        else:
-            kind = "upstream_reset" if flow.response is not None else "upstream_failed"
-        self._end(flow, kind, message)
+        self._end(flow, kind_of_failure(flow), flow.error.msg if flow.error is not None else "")
 
     def _end(self, flow: http.HTTPFlow, kind: EndedKind, error: str) -> None:
         tap = self._taps.pop(flow.id, None)

@@ -25,7 +25,7 @@ def exchanges_in_flight(view: View) -> list[dict[str, object]]:
                 "model": clean(exchange.request.model or exchange.stream.identity.model or ""),
                 "server": f"{clean(exchange.opened.host)}:{exchange.opened.port}",
                 "phase": phase,
-                "stalled": silence >= getattr(view.stalls, phase),
+                "stalled": silence >= getattr(view.stalls.of(exchange.request.model), phase),
                 "silence_seconds": round(silence, 3),
                 "age_seconds": round((now - exchange.opened.at) / 1e9, 3),
                 "output_chunks": exchange.stream.output_chunks,

@@ -6,6 +6,9 @@ from sidecar.export.series import Series
 from sidecar.stream.summary import Summary
 
 MILESTONES = ("headers", "first_byte", "first_token", "first_visible_token")
+LONG_SILENCES = (60.0, 100.0)
+"""Seconds without a byte after which common hops cut a connection: nginx's default, some CDNs'."""
+EARLY_ENDS = ("client_disconnect", "upstream_reset", "upstream_failed")
 _FAILED = ("error_event", "http_error", "upstream_reset", "upstream_failed", "truncated")
 
 
@@ -17,12 +20,11 @@ def error_type(summary: Summary) -> str | None:
         return summary.error_type
     if summary.outcome == "http_error":
         return str(summary.status)
-    return summary.outcome
+    return summary.end_cause or summary.outcome
 
 
-def observe(summary: Summary, series: Series, values: LabelValues) -> None:
-    """Count one exchange that is over. A lost one is counted as such and observed no further."""
-    labels = values.of_stream(summary)
+def observe(summary: Summary, labels: tuple[str, ...], series: Series, values: LabelValues) -> None:
+    """Count one exchange that is over, under its stream labels. A lost one is counted as such and no further."""
     exemplar = _exemplar(summary)
     series.add(m.STREAMS, (*labels, summary.outcome, str(summary.streaming).lower()), exemplar=exemplar)
     if summary.outcome == "lost":
@@ -50,6 +52,11 @@ def _observe_times(
         series.observe_counts(m.CHUNK_GAPS, labels, summary.gaps.bucket_counts(), summary.gaps.total / 1e9)
     if summary.time_per_output_token is not None:
         series.observe(m.TIME_PER_TOKEN, labels, summary.time_per_output_token, exemplar)
+    for gap in summary.heartbeat_gaps.milliseconds():
+        series.observe(m.HEARTBEAT_INTERVAL, labels, gap / 1000)
+    for limit in LONG_SILENCES:
+        if summary.byte_silence > limit:
+            series.add(m.LONG_SILENCES, (*labels, f"{limit:g}"))
     for phase, seconds in summary.silences.items():
         series.observe(m.LONGEST_SILENCE, (*labels, phase), seconds)
 
@@ -60,6 +67,8 @@ def _observe_verdicts(
     failure = error_type(summary)
     if failure is not None:
         series.add(m.ERRORS, (*labels, values.error_type(failure)), exemplar=exemplar)
+    if summary.end in EARLY_ENDS and summary.end_phase is not None:
+        series.add(m.EARLY_ENDS, (*labels, summary.end, summary.end_phase))
     if summary.finish_reason is not None:
         series.add(m.FINISH_REASONS, (*labels, values.finish_reason(summary.finish_reason)))
     for quirk in summary.quirks:

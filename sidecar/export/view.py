@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from sidecar.exchange import Exchange
+from sidecar.stream.phases import StallPolicy
 from sidecar.stream.summary import Summary
-from sidecar.thresholds import StallThresholds
 
 
 class View(msgspec.Struct, frozen=True):
@@ -17,5 +17,5 @@ class View(msgspec.Struct, frozen=True):
     lag: Callable[[], float]
     clock: Callable[[], int]
     """Nanoseconds on the clock of the records."""
-    stalls: StallThresholds
+    stalls: StallPolicy
     ready_lag: float

@@ -14,7 +14,19 @@ _LARGEST = 2**32 - 1
 class Arrivals:
     """Groups of events that arrived together. `at` are nanoseconds; decoded events count, not bytes."""
 
-    __slots__ = ("_count", "_counts", "_start", "_starts", "_until", "events", "first", "groups", "last", "read_sizes", "reads")
+    __slots__ = (
+        "_count",
+        "_counts",
+        "_start",
+        "_starts",
+        "_until",
+        "events",
+        "first",
+        "groups",
+        "last",
+        "read_sizes",
+        "reads",
+    )
 
     def __init__(self) -> None:
         self.events = 0
@@ -82,4 +94,6 @@ class Arrivals:
 
     def modal_size(self) -> tuple[int, int]:
         """The commonest size of a read and how often it came; the largest of several equally common."""
-        return max(((size, count) for size, count in self.read_sizes.items()), key=lambda row: (row[1], row[0]), default=(0, 0))
+        return max(
+            ((size, count) for size, count in self.read_sizes.items()), key=lambda row: (row[1], row[0]), default=(0, 0)
+        )

@@ -11,22 +11,23 @@ The rules, the first that applies:
 
 1. `inconclusive`: no stream, no times, telemetry lost, or fewer than 5 events.
 2. The stream came as *one burst*: more than 90 % of its events in the larger of 20 ms and 2 % of its span, counted back
-   from the last event, or all of it in less than 50 ms; and faster than 2500 events a second or mostly in one group,
-   so that it cannot have been produced while it arrived.
-   - It is `buffered` if events before the burst show that the stream lasted 300 ms or more. Without such events the
-     burst must have come late: 300 ms after the request, plus the time that we grant for a first token. That is 200 ms
-     for an answer of up to 60 tokens. A longer answer could only have been produced in the last 300 ms by a faster
-     model, which starts faster, too: the grant shrinks in proportion (100 ms for 120 tokens, 50 ms for 240).
-   - Otherwise it is `inconclusive`: it might have been produced in less than 300 ms, by a fast model or a cache. So is
-     a burst that a cache says was its own (`x-cache: HIT`).
-3. `inconclusive`: less than 50 ms from the first event to the last.
+   from the last event, and faster than 2500 events a second or mostly in one clump: not produced while it arrived.
+   - `buffered` if events before the burst show that the stream lasted 300 ms or more. Without such events the burst
+     must have come late: 300 ms after the request, plus the time that we grant for a first token. That is 200 ms for an
+     answer of up to 60 tokens. To produce a longer one in the last 300 ms took a faster model, which starts faster,
+     too: the grant shrinks in proportion (100 ms for 120 tokens, 50 ms for 240).
+   - `inconclusive` otherwise: it might have been produced in less than 300 ms, by a fast model or a cache. So is a
+     burst of which the response says that it came from a cache (`x-cache: HIT`).
+3. `inconclusive`: less than 50 ms from the first event to the last. (But `coalesced` if that was too fast for a model,
+   in two or more clumps, and as late as in rule 2.)
 4. The added delay is estimated: the events of a group of three or more were produced evenly between the group before
-   and this one, but no slower than at the stream's pace. (Pieces of one flush that follow each other faster than 2500
-   events a second count as one group here.) It is `none` if no more than 5 % of the events were delayed by the larger
-   of 20 ms and one pace. A pause of the model delays nothing: what came after it came one by one.
-5. `coalesced`: at least two clumps that hold half of the events. (`inconclusive` if most of the stream is a first clump
-   that came much too soon for the pace of the rest: it had been ready, as in a cache behind a slow network.)
-6. `inconclusive`: events were held back, but not in clumps.
+   and this one, but no slower than at half the stream's pace; what took longer was a pause of the model. (Pieces of one
+   flush that follow each other faster than 2500 events a second, within 20 ms, are one group here.) `none` if no more
+   than 5 % of the events were so delayed by the larger of 20 ms and one pace.
+5. `coalesced`: two or more clumps hold half of the events. (But `inconclusive` if the first of them came too soon to
+   be new, faster than 1000 events a second counted from the request, and twice as fast as the pace: it had been ready.)
+6. `none` if no more than 20 % of the events were delayed: few bunches without clumps may be the model's own rhythm.
+7. `inconclusive`: events were held back, but not in clumps.
 
 Content coding, content-length, read sizes and the proxies' headers decide nothing; they are named as evidence, since
 they tell where to look.
@@ -64,6 +65,8 @@ FAST = 1.0
 DELAY_LIMIT = 20.0
 """Milliseconds of added delay that are none; or one pace, where that is more."""
 DELAYED_SHARE = 0.05
+BUNCHED_SHARE = 0.2
+"""The same where the events do not come in clumps."""
 SLOWER = 2.0
 """How much slower than its pace a stream may have been for a while: what took longer was a pause."""
 CLUMP_EVENTS = 4
@@ -174,7 +177,9 @@ def _decide(arrivals: Arrivals, known: Circumstances, found: Found) -> tuple[Ver
         if known.t0 is not None and _was_ready(flushes[0], pace, (arrivals.first - known.t0) / 1e6):
             return "inconclusive", "the first clump came too soon to be new: from a cache?"
         return "coalesced", coalesced
-    return "inconclusive", "some events came late, but most not in clumps"
+    if delayed <= BUNCHED_SHARE:
+        return "none", "events came at the pace of the stream, but for a few"
+    return "inconclusive", "events were held back, but not in clumps"
 
 
 def _one_burst(arrivals: Arrivals, known: Circumstances, span: float) -> tuple[Verdict, str]:

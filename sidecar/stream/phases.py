@@ -1,11 +1,33 @@
 """In which phase a live stream is, how long it has been silent there, and when that is a stall."""
 
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Literal
+
+import msgspec
 
 from sidecar.thresholds import StallThresholds
 
 Phase = Literal["waiting_headers", "before_first_token", "mid_stream", "keepalive_only", "after_finish"]
 PHASES: tuple[Phase, ...] = ("waiting_headers", "before_first_token", "mid_stream", "keepalive_only", "after_finish")
+
+
+class StallPolicy:
+    """Thresholds by model: the first pattern (shell wildcards) that matches the model's name changes the defaults."""
+
+    def __init__(self, defaults: StallThresholds, by_model: Mapping[str, Mapping[str, float]]) -> None:
+        self._defaults = defaults
+        self._rules = tuple(
+            (pattern, msgspec.structs.replace(defaults, **changes)) for pattern, changes in by_model.items()
+        )
+
+    def of(self, model: str | None) -> StallThresholds:
+        """The thresholds that hold for a model."""
+        if model is not None:
+            for pattern, thresholds in self._rules:
+                if fnmatchcase(model, pattern):
+                    return thresholds
+        return self._defaults
 
 
 class Progress:

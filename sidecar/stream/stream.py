@@ -65,6 +65,8 @@ class Stream:
         self.terminator_at: int | None = None
         self.error_at: int | None = None
         self.text_choices: set[int] = set()
+        self.heartbeat_gaps = Gaps()
+        self._heartbeat_at: int | None = None
         self._events = 0
         self._events_with_finish = 0
 
@@ -76,6 +78,10 @@ class Stream:
     def keep_alive(self, kind: str, at: int, count: int = 1) -> None:
         """Bytes that are no event came: comments or blank lines."""
         self.keepalives[kind] = self.keepalives.get(kind, 0) + count
+        if kind != "blank":
+            if self._heartbeat_at is not None:
+                self.heartbeat_gaps.add(at - self._heartbeat_at)
+            self._heartbeat_at = at
         self.progress.keep_alive(at)
 
     def usage_before(self, usage: Usage) -> None:

@@ -61,6 +61,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None
     end: EndKind
     end_error: str
+    end_phase: str | None
+    """The phase in which it ended."""
+    end_cause: str | None
+    """Error type of an end that the upstream or the network made; None for others."""
+    byte_silence: float
+    """Longest time without any byte of the response."""
+    heartbeat_gaps: Gaps
+    """Time between keep-alives."""
     outcome: Outcome
     terminator: str | None
     finish_reason: str | None

@@ -13,7 +13,9 @@ from sidecar.dialects.bedrock_converse import BedrockConverse
 from sidecar.dialects.bedrock_frames import METRICS
 from sidecar.dialects.bedrock_invoke import BedrockInvoke
 from sidecar.dialects.request import Head
+from sidecar.dialects.signals import Content, Finish, Usage
 from sidecar.dialects.table import confirm, pick
+from sidecar.dialects.usage_headers import usage_of_headers
 from sidecar.framing.frame import Frame
 from sidecar.stream.stream import Stream
 from tests.dialects.reading import REQUEST, calls_of, stream_of, whole_of
@@ -193,3 +195,16 @@ def test_surprising_types_do_not_raise(body: dict[str, Any], name: str) -> None:
     assert whole_of(BedrockConverse(REQUEST), body).output_chunks == 0
     assert isinstance(bedrock_converse.signs(body, name), bool)
     assert isinstance(bedrock_invoke.signs(body, name), bool)
+
+
+def test_counts_of_the_response_head() -> None:
+    headers = {"x-amzn-bedrock-input-token-count": "7", "x-amzn-bedrock-output-token-count": "x"}
+    usage = usage_of_headers(headers)
+    assert usage == Usage(input=7, place="headers")
+    assert usage_of_headers({"content-type": "application/json"}) is None
+    assert usage is not None
+    stream = Stream()
+    stream.usage_before(usage)
+    stream.take([Content("text", "Red"), Finish("stop")], 1)
+    assert "usage_in_headers" in stream.notes
+    assert "usage_mid_stream" not in stream.usage.notes

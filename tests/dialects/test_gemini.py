@@ -10,6 +10,7 @@ from sidecar.dialects.gemini import GeminiGenerate, signs
 from sidecar.dialects.gemini_arguments import PathWriter
 from sidecar.framing.frame import Frame
 from sidecar.stream.stream import Stream
+from tests.dialects.exchanges import JSON, answer, sse
 from tests.dialects.reading import REQUEST, calls_of, stream_of, whole_of
 
 
@@ -160,3 +161,19 @@ def test_surprising_types_do_not_raise(event: dict[str, Any]) -> None:
     assert read(event, event).output_chunks <= 2
     assert whole_of(GeminiGenerate(REQUEST), event).output_chunks == 0
     assert isinstance(signs(event, ""), bool)
+
+
+def test_array_is_ended_by_its_bracket_alone() -> None:
+    target = "/v1beta/models/m:streamGenerateContent"
+    reads = ["[", json.dumps(parts({"text": "Red"})), ",\r\n", json.dumps(parts(finishReason="STOP")), "\n]\n"]
+    ended = answer(target, reads, request={}, content_type=JSON)
+    assert (ended["outcome"], ended["terminator"], ended["milestones_ms"]["terminator"]) == (
+        "complete",
+        "array_close",
+        100,
+    )
+    cut = answer(target, reads[:-1], request={}, content_type=JSON)
+    assert (cut["outcome"], cut["terminator"]) == ("no_terminator", None)
+    assert "terminator_missing" in cut["quirks"]
+    over_sse = answer(f"{target}?alt=sse", sse(parts({"text": "Red"}, finishReason="STOP"), named=False), request={})
+    assert over_sse["outcome"] == "complete"
