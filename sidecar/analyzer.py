@@ -10,6 +10,8 @@ from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
 
+import msgspec
+
 from sidecar import metrics as m
 from sidecar.capture.records import (
     AnyRecord,
@@ -25,6 +27,7 @@ from sidecar.capture.records import (
 from sidecar.config import Settings
 from sidecar.dialects.providers import provider_name
 from sidecar.exchange import Exchange
+from sidecar.export.estimate import TEXT_CHARS
 from sidecar.export.labels import Caps, LabelValues
 from sidecar.export.observe import observe
 from sidecar.export.series import Series
@@ -61,6 +64,11 @@ class Analyzer:
         self.recent: deque[Summary] = deque(maxlen=RECENT)
         self.listeners: list[Callable[[Summary], None]] = []
         """Called with every summary: further exporters. What they raise is counted under `export`."""
+        self._limits = settings.limits
+        if settings.estimate_tokens:
+            self._limits = msgspec.structs.replace(
+                settings.limits, text_chars=max(settings.limits.text_chars, TEXT_CHARS)
+            )
         self.stall_policy = StallPolicy(settings.stalls, settings.stall_models)
         self.memory = QuirkMemory(Path(settings.state_dir) if settings.state_dir else None)
         self._clock = clock
@@ -95,7 +103,7 @@ class Analyzer:
             self.series.add(m.STREAMS_LOST, ("analyzer_full",))
             return
         try:
-            self.exchanges[connection, record.stream] = Exchange(record, self.settings.limits)
+            self.exchanges[connection, record.stream] = Exchange(record, self._limits)
         except Exception:
             self._count_failure()
 
@@ -162,6 +170,10 @@ class Analyzer:
         for quirk in self.memory.learn(upstream, summary.quirks):
             self.series.add(m.NEW_QUIRKS, (*labels, quirk, str(BY_ID[quirk].severity)))
             logger.warning(log_line(upstream, quirk, summary.id))
+
+    def count_estimate(self, summary: Summary, tokens: int) -> None:
+        """Output tokens of a stream that reported none, estimated from its text."""
+        self.series.add(m.TOKENS, (*self.values.of_stream(summary), "output", "estimated"), tokens)
 
     def closed(self, connection: int) -> None:
         """A proxy went away: what it had in flight ends here, without a verdict."""

@@ -33,6 +33,7 @@ def cli() -> None:
 @_CONFIG
 @click.option("--socket", metavar="PATH", help="Feed a running `sidecar analyzer` instead of starting one.")
 @click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
+@click.option("--estimate-tokens", is_flag=True, default=None, help="Estimate output tokens where none came.")
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy's own, repeated.")
 def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
     """Run the proxy with its analyzer until interrupted."""

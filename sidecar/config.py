@@ -54,6 +54,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     stalls: Annotated[StallThresholds, Meta(description="Seconds without progress until a stream is stalled")] = (
         StallThresholds()
     )
+    estimate_tokens: Annotated[
+        bool, Meta(description="Estimate output tokens where none were reported (needs the tokens extra)")
+    ] = False
     stall_models: Annotated[
         dict[str, dict[str, float]],
         Meta(description="Changes to stalls by model name (shell wildcards), the first match counts"),
@@ -94,6 +97,7 @@ _OPTION_TYPES: dict[Any, Any] = {
     str: str,
     str | None: str,
     int: int,
+    bool: bool,
     float: str,  # mitmproxy knows no float
     tuple[str, ...]: Sequence[str],
 }

@@ -11,9 +11,11 @@ from time import monotonic_ns
 from sidecar import metrics as m
 from sidecar.analyzer import Analyzer
 from sidecar.config import Settings, host_port
+from sidecar.export.estimate import TokenEstimator, TokenizerMissing
 from sidecar.export.prometheus import Exposition
 from sidecar.export.view import View
 from sidecar.export.web import serve
+from sidecar.stream.summary import Summary
 from sidecar.transport.receiver import Receiver
 
 TICK_SECONDS = 0.25
@@ -28,6 +30,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
     """Serve until `until` is done. `ready` is told the addresses once all of them answer. Raises StartError."""
     assert settings.socket is not None
     analyzer = Analyzer(settings)
+    estimator = _estimator(analyzer) if settings.estimate_tokens else None
     receiver = Receiver(Path(settings.socket), analyzer.receive, analyzer.closed)
     try:
         await receiver.start()
@@ -67,6 +70,23 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         server.stop()
         await receiver.stop()
         analyzer.stop()
+        if estimator is not None:
+            estimator.close()
+
+
+def _estimator(analyzer: Analyzer) -> TokenEstimator:
+    """Streams without usage get an estimate; it is counted back in the event loop, which owns the series."""
+    loop = asyncio.get_running_loop()
+
+    def deliver(summary: Summary, tokens: int) -> None:
+        loop.call_soon_threadsafe(analyzer.count_estimate, summary, tokens)
+
+    try:
+        estimator = TokenEstimator(deliver)
+    except TokenizerMissing as error:
+        raise StartError(str(error)) from error
+    analyzer.listeners.append(estimator.offer)
+    return estimator
 
 
 async def _tick(analyzer: Analyzer) -> None:

@@ -22,7 +22,7 @@ class Frame(msgspec.Struct, gc=False):
     id: str = ""
     comments: int = 0
     stray: tuple[bytes, ...] = ()
-    """Lines whose field name the framing does not know, whole, first ones only."""
+    """Lines whose field name the framing does not know; the first ones only, long ones cut."""
     headers: dict[str, str] | None = None
     """Headers of the unit itself (AWS event stream); None where the framing has none."""
     lines: int = 1

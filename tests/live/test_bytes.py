@@ -1,26 +1,21 @@
 """Byte identity: whatever the upstream sends arrives as it was sent, in order, with the ending it had."""
 
-import asyncio
-import contextlib
-import ssl
+import json
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from tests.live.exchanges import Exchange, corpus, end_to_end, recorded
+from tests.live.exchanges import FIXTURES, corpus, end_to_end, recorded
 from tests.live.player import Player
-from tests.live.processes import Sidecar, sidecar_run
+from tests.live.processes import sidecar_run
 from tests.live.raw_client import Answer, ask_all
 from tests.live.scrape import Samples, counted
 from tests.live.tls import Certificate, trusting
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 PLAYED = {exchange.id: exchange for exchange in (*corpus(), *recorded())}
+ANSWERED = [case for case, exchange in PLAYED.items() if exchange.end != "no_answer"]
 ENDINGS = {"eof": "eof", "reset": "broken", "hang": "hanging", "client_leaves": "left"}
 
 
@@ -49,10 +44,42 @@ async def played(
     return Round(player, answers, samples)
 
 
-@pytest.mark.parametrize("case", [case for case in PLAYED if PLAYED[case].end != "no_answer"])
+@pytest.mark.parametrize("case", ANSWERED)
 def test_response_arrives_as_it_was_sent(played: Round, case: str) -> None:
     exchange, answer = PLAYED[case], played.answers[case]
     assert answer.status == exchange.status
     assert answer.headers == end_to_end(exchange.headers)
     assert answer.body == exchange.body
     assert answer.ending == ENDINGS[exchange.end]
+
+
+@pytest.mark.parametrize("case", PLAYED)
+def test_request_arrives_as_it_was_sent(played: Round, case: str) -> None:
+    exchange, play = PLAYED[case], played.player.play(case)
+    assert (play.method, play.target) == (exchange.method, exchange.target)
+    assert end_to_end(play.headers) == end_to_end(exchange.request_headers)
+    assert play.request_body == exchange.request_body
+
+
+def test_upstream_that_does_not_answer_is_a_bad_gateway(played: Round) -> None:
+    (case,) = PLAYED.keys() - set(ANSWERED)
+    answer = played.answers[case]
+    assert (answer.status, answer.ending) == (502, "eof")
+
+
+def test_upstream_is_left_when_the_client_leaves(played: Round) -> None:
+    """Generation costs money: a proxy that kept the upstream connection would let it go on."""
+    left = [case for case, exchange in PLAYED.items() if exchange.end == "client_leaves"]
+    assert left
+    assert [case for case in left if not played.player.play(case).client_left] == []
+
+
+def test_outcomes_are_those_expected_of_the_captures(played: Round) -> None:
+    lines = (FIXTURES / "corpus" / "streams.expected.jsonl").read_text(encoding="utf-8").split("\n")
+    expected = Counter(row["outcome"] for row in map(json.loads, filter(None, lines)))
+    expected["client_disconnect"] += expected.pop("open")  # the test's client leaves those that hang
+    found = Counter(played.samples.by("llm_streams_total", "outcome", gen_ai_request_model=""))
+    found = Counter(played.samples.by("llm_streams_total", "outcome")) - Counter(
+        played.samples.by("llm_streams_total", "outcome", gen_ai_request_model="recorded")
+    )
+    assert found == expected
