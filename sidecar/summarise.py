@@ -122,7 +122,7 @@ def _circumstances(exchange: Exchange, evidence: Evidence, tokens: Tokens | None
         last_output_at=stream.last_output_at,
         gaps=stream.gaps,
         output_tokens=tokens.output if tokens else None,
-        choices=exchange.request.n or 1,
+        choices=min(exchange.request.n or 1, max(len(stream.finish), len(stream.text_choices))),
     )
 
 

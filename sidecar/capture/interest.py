@@ -24,19 +24,19 @@ class Row(msgspec.Struct, frozen=True):
 
 
 KNOWN: tuple[Row, ...] = (
-    Row(r"/completions?$", "chat and text completions, llama.cpp's own"),
+    Row(r"/completions?$|/infill$", "chat and text completions, llama.cpp's own, DashScope's apps"),
     Row(r"/messages$", "Anthropic messages"),
-    Row(r"/responses(/[^/]+)?$", "OpenAI responses"),
+    Row(r"/responses(/[^/]+(/cancel)?)?$", "OpenAI responses"),
     Row(r":(stream)?[gG]enerateContent$|:(stream)?[rR]awPredict$", "Gemini and Vertex AI"),
     Row(r"/model/[^/]+/(converse|invoke)(-stream|-with-response-stream)?$", "Bedrock"),
     Row(r"/api/(chat|generate)$", "Ollama"),
     Row(r"/v2/chat$", "Cohere"),
     Row(r"/generate(_stream)?$", "text-generation-inference"),
-    Row(r"/ai/run/", "Cloudflare Workers AI"),
+    Row(r"/(ai/run|workers-ai)/@", "Cloudflare Workers AI"),
     Row(r"/services/aigc/", "DashScope"),
     Row(r"/threads/(runs|[^/]+/runs)(/[^/]+/submit_tool_outputs)?$", "OpenAI assistants"),
     Row(r"/audio/(speech|transcriptions|translations)$", "OpenAI audio"),
-    Row(r"/images/(generations|edits)$", "OpenAI images"),
+    Row(r"/images/(generations|edits|variations)$", "OpenAI images"),
     Row(r"/embeddings?$|/api/embed$", "embeddings"),
     Row(r"/rerank$", "rerank"),
 )

@@ -15,6 +15,7 @@ _STEP = re.compile(r"""\.?([^.\[\]'"]+)|\['([^']*)'\]|\["([^"]*)"\]|\[(\d{1,9})\
 _VALUES = ("stringValue", "numberValue", "boolValue", "structValue", "listValue")
 _DEPTH_LIMIT = 64
 _TEXT_LIMIT = 256 * 1024
+_MEMBERS_LIMIT = 4096
 
 type Path = tuple[str | int, ...]
 
@@ -54,15 +55,14 @@ class FunctionCalls:
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict):
                 self._written.add(part)
-        if more and not self._closed:
-            arguments = self._written.take()
-        else:
-            self._closed = not more
-            self._written.take()
-            arguments = self._written.so_far(closed=self._closed)
+        # A call that seemed closed may still go on: then all of it is said again instead of what is new.
+        snapshot = self._closed or not more
+        self._closed = not more
+        piece = self._written.take()
+        arguments = self._written.so_far(closed=self._closed) if snapshot else piece
         if named or parts or arguments:
             own = named or bool(parts)  # an empty part closes the call and brings nothing of its own
-            signals.append(self._call(call_id, name, arguments or UNSET, final=not own, snapshot=not more))
+            signals.append(self._call(call_id, name, arguments or UNSET, final=not own, snapshot=snapshot))
         return signals
 
     def _call(self, call_id: Any, name: Any, arguments: Any, *, final: bool = False, snapshot: bool = False) -> Signal:
@@ -72,7 +72,7 @@ class FunctionCalls:
     def _merged(self, given: Any) -> str:
         if not isinstance(given, dict):
             return given if isinstance(given, str) else _compact(given)
-        if len(self._given) < _TEXT_LIMIT:
+        if len(self._given) < _MEMBERS_LIMIT:
             self._given.update(given)
         return _compact(self._given)
 

@@ -63,7 +63,8 @@ class Arrivals:
         if self.groups == 0:
             self.first = at
         elif self.groups <= GROUPS_KEPT:
-            self._starts.append(min((self._start - self.first) // 1000, _LARGEST))
+            start = (self._start - self.first) // 1000
+            self._starts.append(start if start <= _LARGEST else _LARGEST)
             self._counts.append(self._count)
         self.groups += 1
         self._start = at

@@ -152,7 +152,7 @@ def _decide(arrivals: Arrivals, known: Circumstances, found: Found) -> tuple[Ver
     listed = sum(group.events for group in groups)
     clumps = [group for group in groups if group.events >= CLUMP_EVENTS and group.steps >= CLUMP_STEPS]
     clumped = sum(group.events for group in clumps) / listed
-    span = arrivals.span / 1e6
+    span = groups[-1].at if arrivals.complete else arrivals.span / 1e6
     burst = _last_burst(arrivals, groups, span)
     share = sum(group.events for group in burst) / arrivals.events
     found |= {"burst_share": round(share, 3), "clumped_share": round(clumped, 3)}
@@ -166,8 +166,6 @@ def _decide(arrivals: Arrivals, known: Circumstances, found: Found) -> tuple[Ver
         return "inconclusive", f"less than {MIN_SPAN:.0f} ms from the first event to the last"
     flushes = _flushes(groups)
     pace = _pace(flushes)
-    if pace is None:
-        return _one_burst(arrivals, known, 0.0)
     limit = max(DELAY_LIMIT, pace)
     delayed = sum(_delayed(flush, since, pace, limit) for flush, since in _with_gaps(flushes)) / listed
     found |= {"pace_ms": round(pace, 3), "delayed_share": round(delayed, 3)}
@@ -199,7 +197,10 @@ def _one_burst(arrivals: Arrivals, known: Circumstances, span: float) -> tuple[V
 
 
 def _groups(arrivals: Arrivals, known: Circumstances) -> list[_Group]:
-    """The groups kept, with the steps in each: the events, but for those without output at the start and the end."""
+    """The groups kept, with the steps in each: the events, but for those without output at the start and the end.
+
+    Groups of closing events alone count with the one before.
+    """
     groups = [_Group(at, count, count) for at, count in arrivals.listed()]
     if known.gaps is None or known.first_output_at is None or known.last_output_at is None:
         if arrivals.complete:
@@ -210,6 +211,9 @@ def _groups(arrivals: Arrivals, known: Circumstances) -> list[_Group]:
             _mark_end(groups, (known.last_output_at - arrivals.first) / 1e6, between)
         if known.gaps.exact:
             _mark_start(groups, (known.first_output_at - arrivals.first) / 1e6, between)
+    while len(groups) > 1 and not groups[-1].steps:
+        closing = groups.pop()
+        groups[-1].events += closing.events
     if known.choices > 1:
         for group in groups:
             group.steps = ceil(group.steps / known.choices)
@@ -289,8 +293,8 @@ def _with_gaps(flushes: list[_Group]) -> Iterator[tuple[_Group, float]]:
         before = flush.at
 
 
-def _pace(flushes: list[_Group]) -> float | None:
-    """Milliseconds per step: the median over the steps of all flushes but the first; None where all came in that."""
+def _pace(flushes: list[_Group]) -> float:
+    """Milliseconds per step: the median over the steps of all flushes but the first."""
     timed = [(flush.steps, since) for flush, since in _with_gaps(flushes) if flush.steps and since != inf]
     paces = sorted((since / steps, steps) for steps, since in timed)
     half = sum(steps for _, steps in paces) / 2
@@ -299,16 +303,16 @@ def _pace(flushes: list[_Group]) -> float | None:
         seen += steps
         if seen >= half:
             return pace
-    return None
+    return 0.0
 
 
 def _was_ready(first: _Group, pace: float, waited: float) -> bool:
-    """Whether the first events came sooner after the request than a model at this pace, or a fast one, produces them."""
+    """Whether the first events came sooner after the request than a model produces them, at this pace or fast."""
     return first.steps >= CLUMP_STEPS and first.steps > waited * FAST and first.steps * pace > waited * SLOWER
 
 
 def _delayed(flush: _Group, since: float, pace: float, limit: float) -> float:
-    """Events of one flush that were delayed by the limit or more. Two at once are no evidence: clocks and queues jitter."""
+    """Events of one flush delayed by the limit or more. Two at once are no evidence: clocks and queues jitter."""
     taken = min(since, flush.steps * pace * SLOWER)
     if flush.steps < CLUMP_STEPS or taken <= limit:
         return 0.0

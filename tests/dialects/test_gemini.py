@@ -58,6 +58,18 @@ def test_last_value_without_will_continue_closes_the_call() -> None:
     assert calls_of(stream) == [("f", '{"a":[1]}')]
 
 
+def test_call_that_seemed_closed_goes_on() -> None:
+    stream = read(
+        call(name="f"),
+        by_path("$.a", numberValue=1, more=False),
+        by_path("$.b", numberValue=2),
+        by_path("$.c", numberValue=3),
+    )
+    assert calls_of(stream) == [("f", '{"a":1,"b":2,"c":3')]
+    stream = read(call(name="f"), by_path("$.a", numberValue=1, more=False), by_path("$.b", numberValue=2), call())
+    assert calls_of(stream) == [("f", '{"a":1,"b":2}')]
+
+
 def test_arguments_that_are_cut_off_are_no_json() -> None:
     stream = read(call(name="f", willContinue=True), by_path("$.a", stringValue="x", goes_on=True))
     assert calls_of(stream) == [("f", '{"a":"x')]

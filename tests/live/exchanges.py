@@ -17,6 +17,7 @@ CASE = "x-case"
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host", CASE})
 
 End = Literal["eof", "reset", "hang", "client_leaves", "no_answer"]
+Framing = Literal["chunked", "length", "close"]
 type Headers = tuple[tuple[str, str], ...]
 
 
@@ -42,8 +43,8 @@ class Exchange:
     pieces: tuple[Piece, ...] = ()
     end: End = "eof"
     end_at: float = 0.0
-    declared_length: bool = False
-    """The response has a content-length, else it is chunked."""
+    framing: Framing = "chunked"
+    """How the response body is delimited; `close`: by the end of the connection."""
 
     @property
     def body(self) -> bytes:
@@ -85,14 +86,19 @@ def _of_capture(capture: dict[str, Any]) -> Exchange:
         pieces=tuple(Piece(chunk["at_ms"] / 1000, _bytes(chunk)) for chunk in capture["chunks"]),
         end=kinds[end["kind"]],
         end_at=end.get("at_ms", 0) / 1000,
-        declared_length=any(name.lower() == "content-length" for name, _ in response["headers"]),
+        framing=_framing(response["headers"]),
     )
+
+
+def _framing(headers: Sequence[tuple[str, str]]) -> Framing:
+    return "length" if any(name.lower() == "content-length" for name, _ in headers) else "chunked"
 
 
 def _bytes(part: dict[str, str]) -> bytes:
     return part["text"].encode() if "text" in part else base64.b64decode(part["b64"])
 
 
+RECORDED_MODEL = "recorded"
 _TARGETS = {
     "azure": "/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21",
     "bedrock_converse": "/model/anthropic.claude-3/converse-stream",
@@ -123,7 +129,7 @@ def _of_answer(path: Path) -> Iterator[Exchange]:
     headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
     kind = path.stem.partition("-")[2]
     target = next(target for prefix, target in reversed(_TARGETS.items()) if kind.startswith(prefix))
-    asked = {"model": "recorded", "stream": "nostream" not in kind}
+    asked = {"model": RECORDED_MODEL, "stream": "nostream" not in kind}
     whole = Exchange(
         id=path.stem,
         target=target,
@@ -131,7 +137,7 @@ def _of_answer(path: Path) -> Iterator[Exchange]:
         status=int(status.split()[1]),
         headers=end_to_end(headers),
         pieces=(Piece(0.0, body),),
-        declared_length=any(name.lower() == "content-length" for name, _ in headers),
+        framing=_framing(headers),
     )
     yield whole
     yield replace(whole, id=f"{whole.id}, in pieces", pieces=tuple(_cut(body, random.Random(path.stem))))

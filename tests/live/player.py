@@ -160,8 +160,10 @@ class _Connection:
     async def head(self, exchange: Exchange) -> Emission:
         """Send the response head."""
         headers = list(exchange.headers)
-        if exchange.declared_length:
+        if exchange.framing == "length":
             headers.append(("content-length", str(len(exchange.body))))
+        elif exchange.framing == "close":
+            headers.append(("connection", "close"))
         elif exchange.status not in (204, 304):
             headers.append(("transfer-encoding", "chunked"))
         return await self.send(h11.Response(status_code=exchange.status, headers=headers, reason="Whatever"))

@@ -1,0 +1,143 @@
+"""What the analyzer costs per event, as ratios to a bare decode of the same payloads in the same run.
+
+`python bench/analyzer.py [--json]`. Each dialect's stream is fed as records, one event a read, through the whole path
+from records to metrics; "no quirks" is the same without detection at the end. Best of several rounds, because machines
+are shared.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import orjson
+
+from sidecar import summarise as summarise_module
+from sidecar.analyzer import Analyzer
+from sidecar.capture.records import AnyRecord, Chunk, Ended, Opened, RequestBody, RequestSent, ResponseHead
+from sidecar.config import Settings
+
+EVENTS = 2000
+ROUNDS = 7
+SSE = "text/event-stream"
+
+
+def chat(number: int) -> tuple[str, dict[str, Any]]:
+    choice = {"index": 0, "delta": {"content": f" word{number}"}, "logprobs": None, "finish_reason": None}
+    return "", {
+        "id": "chatcmpl-AbCdEfGhIjKlMnOpQrStUvWx",
+        "object": "chat.completion.chunk",
+        "created": 1767225600,
+        "model": "gpt-x-2026-01-01",
+        "service_tier": "default",
+        "system_fingerprint": "fp_0123456789",
+        "choices": [choice],
+        "obfuscation": "AbCdEf",
+    }
+
+
+def messages(number: int) -> tuple[str, dict[str, Any]]:
+    delta = {"type": "text_delta", "text": f" word{number}"}
+    return "content_block_delta", {"type": "content_block_delta", "index": 0, "delta": delta}
+
+
+def responses(number: int) -> tuple[str, dict[str, Any]]:
+    return "response.output_text.delta", {
+        "type": "response.output_text.delta",
+        "sequence_number": number,
+        "item_id": "msg_0123456789",
+        "output_index": 0,
+        "content_index": 0,
+        "delta": f" word{number}",
+        "logprobs": [],
+        "obfuscation": "AbCdEf",
+    }
+
+
+def gemini(number: int) -> tuple[str, dict[str, Any]]:
+    part = {"parts": [{"text": f" word{number}"}], "role": "model"}
+    return "", {
+        "candidates": [{"content": part, "index": 0}],
+        "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": number, "totalTokenCount": 9 + number},
+        "modelVersion": "gem-x",
+        "responseId": "r1",
+    }
+
+
+CASES: dict[str, tuple[str, Callable[[int], tuple[str, dict[str, Any]]]]] = {
+    "openai.chat": ("/v1/chat/completions", chat),
+    "anthropic.messages": ("/v1/messages", messages),
+    "openai.responses": ("/v1/responses", responses),
+    "gemini.generate": ("/v1beta/models/gem:streamGenerateContent?alt=sse", gemini),
+}
+
+
+def records(path: str, make: Callable[[int], tuple[str, dict[str, Any]]]) -> tuple[list[AnyRecord], list[bytes]]:
+    payloads, reads = [], []
+    for number in range(EVENTS):
+        name, event = make(number)
+        payload = json.dumps(event, separators=(",", ":")).encode()
+        payloads.append(payload)
+        reads.append((f"event: {name}\n".encode() if name else b"") + b"data: " + payload + b"\n\n")
+    head: list[AnyRecord] = [
+        Opened(1, 1, "id", 1, "POST", "https", "host", 443, path, "HTTP/1.1", []),
+        RequestBody(1, 1, b'{"model":"m","stream":true}'),
+        RequestSent(1, 1),
+        ResponseHead(1, 2, 200, "HTTP/1.1", [("content-type", SSE)]),
+    ]
+    chunks = [Chunk(1, 3 + number * 20_000_000, read) for number, read in enumerate(reads)]
+    return [*head, *chunks, Ended(1, 3 + EVENTS * 20_000_000, "eof")], payloads
+
+
+def best(work: Callable[[], None]) -> float:
+    """Microseconds per event of the best round."""
+    found = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+    return min(found) / EVENTS * 1e6
+
+
+def measure(path: str, make: Callable[[int], tuple[str, dict[str, Any]]]) -> dict[str, float]:
+    stream, payloads = records(path, make)
+    batches = [stream[begin : begin + 50] for begin in range(0, len(stream), 50)]
+
+    def decode() -> None:
+        for payload in payloads:
+            orjson.loads(payload)
+
+    def analyze() -> None:
+        analyzer = Analyzer(Settings())
+        for batch in batches:
+            analyzer.receive(1, batch)
+        assert analyzer.recent[0].output_chunks == EVENTS
+
+    bare, full = best(decode), best(analyze)
+    with mock.patch.object(summarise_module, "detect", lambda evidence: ()):
+        without = best(analyze)
+    return {"decode_us": bare, "event_us": full, "ratio": full / bare, "quirks_add": full / without - 1}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    found = {name: measure(*case) for name, case in CASES.items()}
+    if asked.json:
+        json.dump({"python": sys.version, "machine": platform.machine(), "results": found}, sys.stdout, indent=1)
+        return
+    print(f"Python {platform.python_version()}, {platform.machine()}, orjson {orjson.__version__}")
+    print(f"{'dialect':22} {'bare decode':>12} {'whole path':>11} {'ratio':>6} {'quirks add':>11}")
+    for name, row in found.items():
+        print(
+            f"{name:22} {row['decode_us']:9.2f} us {row['event_us']:8.2f} us {row['ratio']:6.2f} {row['quirks_add']:10.1%}"
+        )
+
+
+if __name__ == "__main__":
+    main()
