@@ -70,6 +70,7 @@ class Analyzer:
                 settings.limits, text_chars=max(settings.limits.text_chars, TEXT_CHARS)
             )
         self.stall_policy = StallPolicy(settings.stalls, settings.stall_models)
+        self._shortest_stall = self.stall_policy.shortest
         self.memory = QuirkMemory(Path(settings.state_dir) if settings.state_dir else None)
         self._clock = clock
         self._lags: deque[tuple[int, float]] = deque()
@@ -199,12 +200,25 @@ class Analyzer:
     def tick(self) -> None:
         """Look at the clock: streams that send nothing still stall."""
         now = self._clock()
+        latest = now + self._shortest_stall
         for exchange in self.exchanges.values():
-            phase = exchange.stream.progress.check(now, self.stall_policy.of(exchange.request.model))
+            if now < exchange.check_at:
+                continue
+            thresholds = self.stall_policy.of(exchange.request.model)
+            progress = exchange.stream.progress
+            phase = progress.check(now, thresholds)
+            # No stall can be due before: not in this phase, nor in another that begins meanwhile.
+            exchange.check_at = min(progress.due(thresholds), latest) if progress.stalled is None else latest
             if phase is not None:
                 self.series.add(m.STALLS, (*self._labels(exchange), phase))
 
     def _labels(self, exchange: Exchange) -> tuple[str, ...]:
+        known = (exchange.row, exchange.request.model or exchange.stream.identity.model)
+        if exchange.labels is None or exchange.labels[0] != known:
+            exchange.labels = (known, self._labels_of(exchange))
+        return exchange.labels[1]
+
+    def _labels_of(self, exchange: Exchange) -> tuple[str, ...]:
         opened = exchange.opened
         return self.values.base(
             exchange.row.operation,

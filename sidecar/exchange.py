@@ -1,15 +1,18 @@
 """One exchange from its records to its summary: the pipeline that the live analyzer and `inspect` share."""
 
 import json
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from sidecar.body import Body
 from sidecar.capture.records import Chunk, Ended, Lost, Opened, RequestBody, RequestSent, ResponseHead
+from sidecar.capture.tap import REQUEST_COPY_LIMIT
 from sidecar.dialects import errors, table
 from sidecar.dialects.base import Dialect
 from sidecar.dialects.request import Head, Request, read_request
+from sidecar.dialects.request_content import RequestContent, read_content
 from sidecar.dialects.signals import Malformed
 from sidecar.dialects.usage_headers import usage_of_headers
 from sidecar.encoding import content_decoder
@@ -29,9 +32,13 @@ _UNENDED = {"sse": "sse_missing_final_blank_line", "ndjson": "ndjson_missing_fin
 
 
 class Exchange:
-    """State of one exchange. Methods take its records in their order; `summarise` reads the result."""
+    """State of one exchange. Methods take its records in their order; `summarise` reads the result.
 
-    def __init__(self, opened: Opened, limits: Limits) -> None:
+    `keep_content`: messages and tools of the request are kept, within bounds, for an operator who captures content.
+    `salt`: the key under which the request body is hashed.
+    """
+
+    def __init__(self, opened: Opened, limits: Limits, *, keep_content: bool = False, salt: bytes = b"") -> None:
         self.opened = opened
         self.limits = limits
         self.head = Head.of(opened.method, opened.host, opened.port, opened.target, lower(opened.headers))
@@ -42,6 +49,10 @@ class Exchange:
         self.headers_at: int | None = None
         self.response_headers: dict[str, str] = {}
         self.first_byte_at: int | None = None
+        self.check_at = 0
+        """Before then no clock tick needs to look at the exchange."""
+        self.labels: tuple[object, tuple[str, ...]] | None = None
+        """Label values of the live gauges, with what they were made of."""
         self.ended_at: int | None = None
         self.end_phase: Phase | None = None
         """The phase in which the exchange ended."""
@@ -59,6 +70,12 @@ class Exchange:
         self.parsed = True
         """Whether the body could be read by a dialect."""
         self.dialect: Dialect | None = None
+        self.request_content: RequestContent | None = None
+        self._keep_content = keep_content
+        self.body_digest = ""
+        """Salted hash of the complete request body, to tell whether another one is equal; never leaves the process."""
+        self._digest = blake2b(key=salt, digest_size=16)
+        self._digested = 0
         self._request_body = bytearray()
         self._unconfirmed = _CONFIRM_WITHIN
 
@@ -77,6 +94,8 @@ class Exchange:
 
     def request_body(self, record: RequestBody) -> None:
         """A piece of the request body; what goes over the bound is dropped."""
+        self._digest.update(record.data)
+        self._digested += len(record.data)
         room = self.limits.request_bytes - len(self._request_body)
         if room > 0:
             self._request_body += record.data[:room]
@@ -85,6 +104,8 @@ class Exchange:
         """The request is out: t0."""
         self.t0 = record.at
         self._byte_at = record.at
+        if 0 < self._digested < REQUEST_COPY_LIMIT:  # of a longer one only the beginning is known
+            self.body_digest = self._digest.hexdigest()
         self.stream.progress.start(record.at)
         self._read_request()
 
@@ -95,6 +116,8 @@ class Exchange:
         if coding is not None:
             body = coding.feed(body) + coding.close()
         self.request = read_request(self.head, body)
+        if self._keep_content:
+            self.request_content = read_content(body, self.limits.text_chars)
 
     def response_head(self, record: ResponseHead) -> None:
         """The response head: status, and how the body is coded and framed."""

@@ -203,6 +203,16 @@ FOLDED = Metric(
     "Observations whose label value was folded into other.",
     ("label",),
 )
+SPANS_EXPORTED = Metric("llm_sidecar_spans_exported_total", "counter", "Spans that the OpenTelemetry collector took.")
+SPAN_EXPORT_FAILURES = Metric(
+    "llm_sidecar_span_export_failures_total",
+    "counter",
+    "Spans that did not reach the collector: refused or timed out (export), or dropped unsent (queue_full).",
+    ("reason",),
+)
+METRIC_EXPORT_FAILURES = Metric(
+    "llm_sidecar_metric_export_failures_total", "counter", "Collections of metrics that the collector did not take."
+)
 TRACKED = Metric("llm_sidecar_streams_tracked", "gauge", "Exchanges that the analyzer follows now.")
 
 METRICS: tuple[Metric, ...] = (
@@ -244,5 +254,8 @@ METRICS: tuple[Metric, ...] = (
     ANALYZER_LAG,
     STAGE_FAILURES,
     FOLDED,
+    SPANS_EXPORTED,
+    SPAN_EXPORT_FAILURES,
+    METRIC_EXPORT_FAILURES,
     TRACKED,
 )

@@ -55,6 +55,7 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         t0=exchange.t0,
         ended_at=ended_at,
         traceparent=exchange.head.headers.get("traceparent"),
+        tracestate=exchange.head.headers.get("tracestate"),
         method=opened.method,
         path=exchange.head.path,
         dialect=exchange.row.name,
@@ -66,6 +67,9 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         server_address=opened.host,
         server_port=opened.port,
         listener=opened.listener,
+        worker=opened.worker,
+        client=opened.client,
+        body_digest=exchange.body_digest,
         streaming=exchange.asked_stream or (evidence.streamed and exchange.row.stream_verdict),
         status=exchange.status,
         end=exchange.end,
@@ -80,6 +84,7 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         finish_reasons=tuple(stream.finish.values()),
         error=error,
         error_type=error_type,
+        error_at=stream.error_at,
         quirks=detect(evidence),
         usage=None if lost else usage,
         usage_source=None if usage is None or lost else "reported" if outcome in _ENDED_WELL else "partial",
@@ -94,12 +99,14 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         time_per_output_token=None if lost else _time_per_output_token(exchange, tokens),
         silences={phase: silence / 1e9 for phase, silence in stream.progress.silences.items()},
         stalls={str(phase): count for phase, count in stream.progress.stalls.items()},
+        stall_times=tuple(stream.progress.remembered),
         buffering=judge(exchange.body.arrivals if exchange.body else None, _circumstances(exchange, evidence, tokens)),
         output_chunks=stream.output_chunks,
         text_chars=stream.text.chars(),
         text=stream.text.text(None if "choice_index_unstable" in stream.notes else 0),
         reasoning_text=stream.reasoning.text(),
         request=_parameters(exchange),
+        request_content=exchange.request_content,
         service_tier=stream.identity.service_tier,
         system_fingerprint=stream.identity.system_fingerprint,
         response_bytes=exchange.body.size if exchange.body else 0,
@@ -186,7 +193,9 @@ def _why_no_token(exchange: Exchange, ending: Ending, outcome: Outcome) -> str:
 def _tool_calls(exchange: Exchange, ending: Ending) -> tuple[ToolCallSummary, ...]:
     well = ending.finish or ending.terminator or ending.whole
     return tuple(
-        ToolCallSummary(call.name, call.verdict(ended_well=well), call.arguments_valid(), call.chars, call.arguments)
+        ToolCallSummary(
+            call.name, call.verdict(ended_well=well), call.arguments_valid(), call.chars, call.arguments, call.id
+        )
         for call in exchange.stream.tools.calls
     )
 

@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
@@ -23,8 +24,13 @@ def require_module(name: str, how: str) -> ModuleType:
         return _missing(name, how)
 
 
+def require_file(path: Path, how: str) -> Path:
+    """A file that an installation leaves."""
+    return path if path.exists() else _missing(path.name if path.name != "package.json" else path.parent.name, how)
+
+
 def _missing(name: str, how: str) -> NoReturn:
     message = f"{name} is missing: {how}"
     if os.environ.get("CI"):
         pytest.fail(message)
-    pytest.skip(message)
+    pytest.skip(message, allow_module_level=True)

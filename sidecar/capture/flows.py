@@ -1,6 +1,8 @@
 """From mitmproxy's flows to records: the only module of the project that knows what a flow looks like."""
 
 import os
+import secrets
+from hashlib import blake2b
 from time import monotonic_ns, time_ns
 
 from mitmproxy import http
@@ -22,6 +24,7 @@ class FlowTaps:
         self._allowed = allowed_headers
         self._taps: dict[str, Tap] = {}
         self._worker = os.getpid()
+        self._salt = secrets.token_bytes(32)
 
     def request_head(self, flow: http.HTTPFlow) -> None:
         """The request head came: stream the body, copied or not; no flow is ever buffered whole."""
@@ -51,7 +54,15 @@ class FlowTaps:
             redact_headers(request.headers.fields, self._allowed),
             self._worker,
             flow.client_conn.proxy_mode.full_spec,
+            self._client(flow),
         )
+
+    def _client(self, flow: http.HTTPFlow) -> str:
+        """The client's address as a hash: it tells clients apart, and nobody who reads it can tell who they are."""
+        peer = flow.client_conn.peername
+        if not peer:
+            return ""
+        return blake2b(str(peer[0]).encode("utf-8", "replace"), key=self._salt, digest_size=8).hexdigest()
 
     def request_done(self, flow: http.HTTPFlow) -> None:
         """The request is complete; one without a body never went through the callable."""

@@ -37,6 +37,8 @@ class Opened(Record, tag="o", frozen=True):
     headers: Headers
     worker: int = 0
     listener: str = ""
+    client: str = ""
+    """A salted hash of the client's address, for comparing within one worker; empty where it is unknown."""
 
 
 class RequestBody(Record, tag="b", frozen=True):

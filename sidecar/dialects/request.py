@@ -177,7 +177,12 @@ def _int(value: Any) -> int | None:
 
 
 def _float(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # an integer of more than 308 digits is JSON, too
+        return None
 
 
 def _stops(values: _Body) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Counts and distributions by label values: the state behind the exporters, fed once and read by each of them."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -10,6 +10,7 @@ from sidecar.metrics import Metric
 type Labels = tuple[str, ...]
 type Exemplar = tuple[dict[str, str], float]
 """Exemplar labels and the value they go with."""
+type Recorder = Callable[[Metric, Labels, float, dict[str, str] | None], None]
 
 
 class Distribution(msgspec.Struct):
@@ -27,6 +28,10 @@ class Series:
         self._values: dict[Metric, dict[Labels, float]] = {}
         self._distributions: dict[Metric, dict[Labels, Distribution]] = {}
         self._exemplars: dict[tuple[Metric, Labels], Exemplar] = {}
+        self.recorders: list[Recorder] = []
+        """Told every single value of a histogram: for exporters that aggregate otherwise than in buckets."""
+        self.counted: set[Metric] = set()
+        """Histograms that come as counts per bucket: of these, no exporter sees single values."""
 
     def add(
         self, metric: Metric, labels: Labels = (), amount: float = 1.0, exemplar: dict[str, str] | None = None
@@ -49,15 +54,19 @@ class Series:
         distribution.sum += value
         if exemplar:
             distribution.exemplars[bucket] = (exemplar, value)
+        for record in self.recorders:
+            record(metric, labels, value, exemplar)
 
     def observe_counts(self, metric: Metric, labels: Labels, counts: Sequence[int], total: float) -> None:
         """Many values at once, as counts per bucket (not cumulative) and their sum."""
+        self.counted.add(metric)
         distribution = self._distribution(metric, labels)
         distribution.counts = [mine + theirs for mine, theirs in zip(distribution.counts, counts, strict=True)]
         distribution.sum += total
 
     def replace_counts(self, metric: Metric, labels: Labels, counts: Sequence[int], total: float) -> None:
         """A distribution that is counted elsewhere, as it stands now."""
+        self.counted.add(metric)
         self._distributions.setdefault(metric, {})[labels] = Distribution(list(counts), total)
 
     def _distribution(self, metric: Metric, labels: Labels) -> Distribution:

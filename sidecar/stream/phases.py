@@ -10,6 +10,16 @@ from sidecar.thresholds import StallThresholds
 
 Phase = Literal["waiting_headers", "before_first_token", "mid_stream", "keepalive_only", "after_finish"]
 PHASES: tuple[Phase, ...] = ("waiting_headers", "before_first_token", "mid_stream", "keepalive_only", "after_finish")
+STALLS_KEPT = 16
+"""Stalls of one stream that are remembered one by one; all of them are counted."""
+
+
+class Stall(msgspec.Struct):
+    """A silence beyond the threshold of its phase. Nanoseconds on the proxy's clock; `until` is None while it lasts."""
+
+    phase: Phase
+    since: int
+    until: int | None = None
 
 
 class StallPolicy:
@@ -20,6 +30,12 @@ class StallPolicy:
         self._rules = tuple(
             (pattern, msgspec.structs.replace(defaults, **changes)) for pattern, changes in by_model.items()
         )
+
+    @property
+    def shortest(self) -> int:
+        """The shortest threshold of all, nanoseconds."""
+        everything = (self._defaults, *(thresholds for _, thresholds in self._rules))
+        return int(min(getattr(each, phase) for each in everything for phase in PHASES) * 1e9)
 
     def of(self, model: str | None) -> StallThresholds:
         """The thresholds that hold for a model."""
@@ -34,15 +50,16 @@ class Progress:
     """Phase and silence of one stream; progress is any event that is more than a keep-alive.
 
     `silences` holds the longest silence per phase in nanoseconds. A silence belongs to the phase in which it ended:
-    one in which keep-alives came is `keepalive_only`.
+    one in which keep-alives came is `keepalive_only`. `remembered` holds the first stalls with their times.
     """
 
-    __slots__ = ("_finished", "_head", "_kept_alive", "_output", "last", "silences", "stalled", "stalls")
+    __slots__ = ("_finished", "_head", "_kept_alive", "_output", "last", "remembered", "silences", "stalled", "stalls")
 
     def __init__(self) -> None:
         self.last: int | None = None
         self.silences: dict[Phase, int] = {}
         self.stalls: dict[Phase, int] = {}
+        self.remembered: list[Stall] = []
         self.stalled: Phase | None = None
         self._head = False
         self._output = False
@@ -87,7 +104,10 @@ class Progress:
                 self.silences[phase] = silence
         self.last = at
         self._kept_alive = False
-        self.stalled = None
+        if self.stalled is not None:
+            self.stalled = None
+            for stall in self.remembered:
+                stall.until = at if stall.until is None else stall.until
 
     def phase(self) -> Phase:
         """The phase the stream is in now."""
@@ -103,6 +123,10 @@ class Progress:
         """Nanoseconds since the last progress."""
         return 0 if self.last is None else max(now - self.last, 0)
 
+    def due(self, thresholds: StallThresholds) -> int:
+        """When the stream stalls if nothing comes any more, nanoseconds on the clock of the records."""
+        return (self.last or 0) + int(getattr(thresholds, self.phase()) * 1e9)
+
     def check(self, now: int, thresholds: StallThresholds) -> Phase | None:
         """The phase in which the stream has just been found stalled (once per stall), else None."""
         phase = self.phase()
@@ -110,4 +134,6 @@ class Progress:
             return None
         self.stalled = phase
         self.stalls[phase] = self.stalls.get(phase, 0) + 1
+        if self.last is not None and len(self.remembered) < STALLS_KEPT:
+            self.remembered.append(Stall(phase, self.last))
         return phase

@@ -147,6 +147,8 @@ class Stream:
                 payload = True
                 finishes = signal
                 self._finish(signal)
+                if signal.failed and self.error_at is None:
+                    self.error_at = at
             elif isinstance(signal, Usage):
                 payload = True
                 usages.append(signal)

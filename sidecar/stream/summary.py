@@ -2,9 +2,11 @@
 
 import msgspec
 
+from sidecar.dialects.request_content import RequestContent
 from sidecar.stream.buffering import Buffering
 from sidecar.stream.gaps import Gaps
 from sidecar.stream.outcome import EndKind, Outcome
+from sidecar.stream.phases import Stall
 from sidecar.stream.tools import Verdict
 from sidecar.stream.usage import Tokens
 
@@ -28,13 +30,14 @@ class ToolCallSummary(msgspec.Struct, frozen=True):
     arguments_valid: bool
     arguments_chars: int
     arguments: str
+    id: str = ""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """One exchange. Times are seconds from t0 (the last request byte forwarded) unless the name says otherwise.
 
-    `error`, `text`, `reasoning_text` and the tool calls' arguments are content: exporters leave them out unless the
-    operator asked for them.
+    `error`, `text`, `reasoning_text`, `request_content` and the tool calls' arguments are content: exporters leave
+    them out unless the operator asked for them.
     """
 
     id: str
@@ -45,6 +48,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     t0: int | None
     ended_at: int
     traceparent: str | None
+    tracestate: str | None
     method: str
     path: str
     dialect: str
@@ -56,6 +60,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     server_address: str
     server_port: int
     listener: str
+    worker: int = 0
+    client: str = ""
+    """Salted hash of the client's address, comparable within one worker; not for export."""
+    body_digest: str = ""
+    """Salted hash of the request body, empty where it is unknown; not for export."""
     streaming: bool
     """Whether the answer was, or should have been, a stream."""
     status: int | None
@@ -75,6 +84,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     finish_reasons: tuple[str, ...]
     error: str | None
     error_type: str | None
+    error_at: int | None
+    """When an error inside the stream came, on the proxy's monotonic clock, nanoseconds."""
     quirks: tuple[str, ...]
     usage: dict[str, int] | None
     usage_source: str | None
@@ -90,6 +101,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     time_per_output_token: float | None
     silences: dict[str, float]
     stalls: dict[str, int]
+    stall_times: tuple[Stall, ...]
+    """The first of them."""
     buffering: Buffering
     output_chunks: int
     text_chars: int
@@ -97,6 +110,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_text: str
     request: dict[str, object]
     """Request parameters that the conventions name, absent ones left out."""
+    request_content: RequestContent | None
+    """Messages and tools of the request; None unless content is captured."""
     service_tier: str | None
     system_fingerprint: str | None
     response_bytes: int

@@ -163,6 +163,7 @@ class _Connection:
         if exchange.framing == "length":
             headers.append(("content-length", str(len(exchange.body))))
         elif exchange.framing == "close":
+            self._http.their_http_version = b"1.0"  # else h11 would choose chunks
             headers.append(("connection", "close"))
         elif exchange.status not in (204, 304):
             headers.append(("transfer-encoding", "chunked"))

@@ -9,7 +9,7 @@ from typing import Literal
 
 import h11
 
-from tests.live.exchanges import CASE, Exchange, Headers, end_to_end
+from tests.live.exchanges import CASE, Exchange, Headers
 
 _READ = 1 << 16
 
@@ -137,8 +137,7 @@ class Client:
             event = self._http.next_event()
             if isinstance(event, h11.Response):
                 answer.status, answer.head_at = event.status_code, at
-                headers = [(name.decode(), value.decode("latin-1")) for name, value in event.headers]
-                answer.headers = end_to_end(headers)
+                answer.headers = tuple((name.decode(), value.decode("latin-1")) for name, value in event.headers)
             elif isinstance(event, h11.Data):
                 body += event.data
             elif isinstance(event, h11.EndOfMessage):

@@ -63,7 +63,7 @@ async def played(
 def test_response_arrives_as_it_was_sent(played: Round, case: str) -> None:
     exchange, answer = PLAYED[case], played.answers[case]
     assert answer.status == exchange.status
-    assert answer.headers == end_to_end(exchange.headers)
+    assert end_to_end(answer.headers) == end_to_end(exchange.headers)
     assert answer.body == exchange.body
     assert answer.ending == ENDINGS[exchange.end]
 
@@ -133,18 +133,18 @@ async def test_each_chunk_is_passed_on_before_the_next_is_sent(player: Player, s
 
 @in_module_loop
 async def test_a_body_that_only_the_end_of_the_connection_delimits(player: Player, sidecar: Sidecar) -> None:
-    """HTTP/1.0 style: there is no chunking to tell a whole body from a cut one, only the way the connection ends."""
-    whole = replace(chat("until eof", chat_events({"content": "all"})), framing="close")
-    cut = replace(whole, id="until reset", end="reset")
+    """HTTP/1.0 style. mitmproxy does not tell a reset from an end there; that the stream was cut shows all the same."""
+    whole = replace(chat("until the end", chat_events({"content": "all"})), framing="close")
+    cut = replace(whole, id="until the reset", pieces=whole.pieces[:1], end="reset")
     player.add([whole, cut])
     before = await scrape(sidecar.metrics)
     answers = await ask_all(sidecar.proxy, [whole, cut])
-    assert answers[whole.id].body == whole.body
+    for exchange in (whole, cut):
+        assert answers[exchange.id].body == exchange.body
+        assert not {"transfer-encoding", "content-length"} & dict(answers[exchange.id].headers).keys()
     assert answers[whole.id].ending == "eof"
-    assert answers[cut.id].body == cut.body
-    assert answers[cut.id].ending == "broken"
     samples = await counted(sidecar.metrics, 2, since=before)
-    assert samples.by("llm_streams_total", "outcome") == {"complete": 2}
+    assert samples.by("llm_streams_total", "outcome") == {"complete": 1, "truncated": 1}
 
 
 @in_module_loop
