@@ -6,6 +6,7 @@ import platform
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
@@ -33,6 +34,7 @@ from sidecar.export.observe import observe
 from sidecar.export.series import Series
 from sidecar.quirks.memory import QuirkMemory, log_line
 from sidecar.quirks.registry import BY_ID
+from sidecar.relations import Relations
 from sidecar.stream.phases import Phase, StallPolicy
 from sidecar.stream.summary import Summary
 from sidecar.summarise import summarise
@@ -71,6 +73,7 @@ class Analyzer:
             )
         self.stall_policy = StallPolicy(settings.stalls, settings.stall_models)
         self._shortest_stall = self.stall_policy.shortest
+        self.relations = Relations(settings.retry_window, RECENT, self.series, self.values)
         self.memory = QuirkMemory(Path(settings.state_dir) if settings.state_dir else None)
         self._clock = clock
         self._lags: deque[tuple[int, float]] = deque()
@@ -104,7 +107,9 @@ class Analyzer:
             self.series.add(m.STREAMS_LOST, ("analyzer_full",))
             return
         try:
-            self.exchanges[connection, record.stream] = Exchange(record, self._limits)
+            exchange = Exchange(record, self._limits, salt=self.relations.salt)
+            self.exchanges[connection, record.stream] = exchange
+            self.relations.opened(exchange)
         except Exception:
             self._count_failure()
 
@@ -118,6 +123,7 @@ class Analyzer:
                 exchange.request_body(record)
             elif isinstance(record, RequestSent):
                 exchange.request_sent(record)
+                self.relations.requested(exchange, self._labels(exchange), record.at)
             elif isinstance(record, ResponseHead):
                 exchange.response_head(record)
             elif isinstance(record, Lost):
@@ -150,11 +156,12 @@ class Analyzer:
         except Exception:
             self._count_failure()
             self.series.add(m.STREAMS_LOST, ("stage_failure",))
+            self.relations.dropped(exchange)
             return
         if summary.outcome == "lost":
             self.series.add(m.STREAMS_LOST, ("capture",))
         self.recent.append(summary)
-        for export in (self._observe, *self.listeners):
+        for export in (self._observe, partial(self.relations.ended, exchange), *self.listeners):
             try:
                 export(summary)
             except Exception:

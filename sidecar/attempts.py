@@ -9,7 +9,9 @@ from sidecar.stream.outcome import Outcome
 After = Literal["before_first_token", "after_first_token"]
 """When the first attempt failed: only a failure before the first token can be retried without the user seeing it."""
 
-FAILURES: frozenset[Outcome] = frozenset(("error_event", "http_error", "upstream_reset", "upstream_failed", "truncated"))
+FAILURES: frozenset[Outcome] = frozenset(
+    ("error_event", "http_error", "upstream_reset", "upstream_failed", "truncated")
+)
 
 REQUESTS_KEPT = 4096
 FAILURES_KEPT = 32

@@ -46,6 +46,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ] = ()
     max_models: Annotated[int, Meta(ge=1, description="Model names that may become labels, at most")] = 100
     max_streams: Annotated[int, Meta(ge=1, description="Exchanges in flight that are followed, at most")] = 20_000
+    retry_window: Annotated[
+        float, Meta(ge=0, description="Seconds after a failure in which the same request again is a retry")
+    ] = 60.0
     ready_lag: Annotated[float, Meta(gt=0, description="Seconds of analyzer lag beyond which /readyz says no")] = 5.0
     log_level: Annotated[str, Meta(description="debug, info, warning or error")] = "warning"
     providers: Annotated[

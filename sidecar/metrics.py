@@ -30,6 +30,9 @@ STREAM_LABELS = (
 )
 """The labels of every metric about streams: OpenTelemetry's attribute names in their Prometheus translation."""
 
+HOP_LABELS = ("outer_server_address", "outer_server_port", "inner_server_address", "inner_server_port")
+"""The labels of every metric about hops: the server behind the tap on the client's side, and on the upstream's."""
+
 MILESTONE_BUCKETS = (
     .001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2, 2.5, 5, 7.5, 10, 15, 20, 30, 45, 60, 120, 300,
 )  # fmt: skip
@@ -40,11 +43,17 @@ DURATION_BUCKETS = (
 TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 SILENCE_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 100, 120, 300, 600, 1800, 3600)
 HEARTBEAT_BUCKETS = (0.5, 1, 2, 5, 10, 15, 20, 25, 30, 45, 60, 100, 120, 300)
+AFTER_DISCONNECT_BUCKETS = (0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+RATIO_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.1, 1.5, 2, 5, 10)
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 def _stream(name: str, kind: Kind, help: str, *labels: str, buckets: tuple[float, ...] = ()) -> Metric:
     return Metric(name, kind, help, (*STREAM_LABELS, *labels), buckets)
+
+
+def _hop(name: str, kind: Kind, help: str, *labels: str, buckets: tuple[float, ...] = ()) -> Metric:
+    return Metric(name, kind, help, (*HOP_LABELS, *labels), buckets)
 
 
 DURATION = _stream(
@@ -152,6 +161,56 @@ STALLED = _stream("llm_streams_stalled", "gauge", "Exchanges that are stalled no
 OLDEST_SILENCE = _stream(
     "llm_stream_oldest_silence_seconds", "gauge", "Longest current time without progress, by phase.", "phase"
 )
+RETRIES = _stream(
+    "llm_stream_retries_total",
+    "counter",
+    "Requests that repeat a failed one of the same client soon after, by when that one failed. A failure before the "
+    "first token can be retried without the user seeing it.",
+    "after",
+)
+AFTER_DISCONNECT = _stream(
+    "llm_stream_after_disconnect_seconds",
+    "histogram",
+    "Seconds that the upstream side of a hop went on after the client had left; needs a tap on both sides of the hop. "
+    "The labels are those of the client's side.",
+    buckets=AFTER_DISCONNECT_BUCKETS,
+)
+
+HOPS = _hop("llm_hop_streams_total", "counter", "Streams seen on both sides of a hop, by what they were joined.", "evidence")
+HOP_FIRST_TOKEN = _hop(
+    "llm_hop_added_first_token_seconds",
+    "histogram",
+    "Seconds from the first token at the inner tap (upstream's side) to the first token at the outer one (client's side).",
+    buckets=MILESTONE_BUCKETS,
+)
+HOP_REQUEST_DELAY = _hop(
+    "llm_hop_request_delay_seconds",
+    "histogram",
+    "Seconds from the last request byte at the outer tap to the last request byte at the inner one.",
+    buckets=MILESTONE_BUCKETS,
+)
+HOP_GAP_RATIO = _hop(
+    "llm_hop_gap_ratio",
+    "histogram",
+    "Median gap between output events at the outer tap by that at the inner one; near 0: the hop buffers.",
+    buckets=RATIO_BUCKETS,
+)
+HOP_CHANGES = _hop(
+    "llm_hop_changes_total", "counter", "Streams in which the hop changed, lost or added something, by what.", "change"
+)
+HOP_QUIRKS = _hop(
+    "llm_hop_quirks_total",
+    "counter",
+    "Streams that had the quirk on one side of the hop only; change is added or removed, towards the client.",
+    "quirk",
+    "change",
+)
+HOP_UNJOINED = Metric(
+    "llm_hop_unjoined_total",
+    "counter",
+    "Exchanges not joined although they may be a side of a hop: ambiguous (several fit) or evicted (too many wait).",
+    ("reason",),
+)
 
 BUILD_INFO = Metric(
     "llm_sidecar_build_info", "gauge", "Constant 1; versions as labels.", ("version", "mitmproxy", "python")
@@ -241,6 +300,15 @@ METRICS: tuple[Metric, ...] = (
     IN_FLIGHT,
     STALLED,
     OLDEST_SILENCE,
+    RETRIES,
+    AFTER_DISCONNECT,
+    HOPS,
+    HOP_FIRST_TOKEN,
+    HOP_REQUEST_DELAY,
+    HOP_GAP_RATIO,
+    HOP_CHANGES,
+    HOP_QUIRKS,
+    HOP_UNJOINED,
     BUILD_INFO,
     TEE_SECONDS,
     OUTBOX_BYTES,

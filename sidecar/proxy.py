@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from mitmproxy import exceptions, options
 from mitmproxy.addons import (
@@ -91,6 +92,7 @@ async def run(
     try:
         master = _master(settings, modes, set_options, side)
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_report)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, master.shutdown)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -99,6 +101,12 @@ async def run(
         await master.run()
     finally:
         await side.stop()
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Connections open at the end are cancelled, which asyncio before Python 3.12.2 mistakes for an error."""
+    if not isinstance(context.get("exception"), asyncio.CancelledError):
+        loop.default_exception_handler(context)
 
 
 class _Ready:

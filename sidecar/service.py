@@ -49,6 +49,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         monotonic_ns,
         analyzer.stall_policy,
         settings.ready_lag,
+        analyzer.relations.hops,
     )
     host, port = host_port(settings.metrics_listen, "metrics_listen")
     try:

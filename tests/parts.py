@@ -24,9 +24,9 @@ def require_module(name: str, how: str) -> ModuleType:
         return _missing(name, how)
 
 
-def require_file(path: Path, how: str) -> Path:
-    """A file that an installation leaves."""
-    return path if path.exists() else _missing(path.name if path.name != "package.json" else path.parent.name, how)
+def require_path(path: Path, name: str, how: str) -> Path:
+    """A file or folder that an installation leaves."""
+    return path if path.exists() else _missing(name, how)
 
 
 def _missing(name: str, how: str) -> NoReturn:

@@ -88,9 +88,15 @@ class LabelValues:
             operation,
             provider,
             self._model(model),
+            *self.server(address, port),
+            dialect,
+        )
+
+    def server(self, address: str, port: int) -> tuple[str, str]:
+        """Address and port of a server."""
+        return (
             self._open("server_address", address, self._caps.server_address),
             self._open("server_port", str(port), self._caps.server_port),
-            dialect,
         )
 
     def _model(self, model: str | None) -> str:

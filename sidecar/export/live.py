@@ -2,9 +2,11 @@
 
 from itertools import islice
 
+from sidecar.export.hop import hop_object
 from sidecar.export.labels import clean
 from sidecar.export.observe import error_type
 from sidecar.export.view import View
+from sidecar.stream.hop import Hop
 from sidecar.stream.summary import Summary
 
 _SHOWN = 500
@@ -38,12 +40,12 @@ def exchanges_in_flight(view: View) -> list[dict[str, object]]:
 
 def recent_exchanges(view: View) -> list[dict[str, object]]:
     """Exchanges that ended, the latest first."""
-    return [_row(summary) for summary in reversed(list(view.recent()))]
+    return [_row(summary, view.hops.get(summary.id)) for summary in reversed(list(view.recent()))]
 
 
-def _row(summary: Summary) -> dict[str, object]:
+def _row(summary: Summary, hop: Hop | None) -> dict[str, object]:
     failure = error_type(summary)
-    return {
+    row: dict[str, object] = {
         "id": summary.id,
         "dialect": summary.dialect,
         "provider": summary.provider,
@@ -60,3 +62,6 @@ def _row(summary: Summary) -> dict[str, object]:
         "buffering": summary.buffering.verdict,
         "quirks": list(summary.quirks),
     }
+    if hop is not None:
+        row["hop"] = hop_object(hop)
+    return row

@@ -3,6 +3,7 @@
 from sidecar import metrics as m
 from sidecar.export.labels import NONE, LabelValues
 from sidecar.export.series import Series
+from sidecar.stream.hop import Hop
 from sidecar.stream.summary import Summary
 
 MILESTONES = ("headers", "first_byte", "first_token", "first_visible_token")
@@ -96,6 +97,29 @@ def _observe_tokens(summary: Summary, series: Series, labels: tuple[str, ...]) -
         count = getattr(tokens, kind)
         if count:
             series.add(m.TOKENS, (*labels, kind, source), count)
+
+
+def observe_hop(hop: Hop, labels: tuple[str, ...], series: Series, values: LabelValues) -> None:
+    """Count one stream that was seen on both sides of a hop; `labels` are those of its client's side."""
+    pair = (
+        *values.server(hop.outer.server_address, hop.outer.server_port),
+        *values.server(hop.inner.server_address, hop.inner.server_port),
+    )
+    series.add(m.HOPS, (*pair, hop.evidence))
+    if hop.added_first_token is not None:
+        series.observe(m.HOP_FIRST_TOKEN, pair, max(hop.added_first_token, 0.0))
+    if hop.request_delay is not None:
+        series.observe(m.HOP_REQUEST_DELAY, pair, max(hop.request_delay, 0.0))
+    if hop.gap_ratio is not None:
+        series.observe(m.HOP_GAP_RATIO, pair, hop.gap_ratio)
+    if hop.after_disconnect is not None:
+        series.observe(m.AFTER_DISCONNECT, labels, hop.after_disconnect)
+    for change in hop.changes:
+        series.add(m.HOP_CHANGES, (*pair, change))
+    for quirk in hop.quirks_added:
+        series.add(m.HOP_QUIRKS, (*pair, quirk, "added"))
+    for quirk in hop.quirks_removed:
+        series.add(m.HOP_QUIRKS, (*pair, quirk, "removed"))
 
 
 def _exemplar(summary: Summary) -> dict[str, str] | None:

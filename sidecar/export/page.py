@@ -23,11 +23,13 @@ tr.stalled td { background: #d331; color: light-dark(#b00020, #ff8a80); font-wei
 <tbody id="live"></tbody></table>
 <h2>Recent</h2>
 <table><thead><tr><th>dialect<th>model<th>server<th>outcome<th>first token<th>visible<th>end<th>chunks<th>buffering
-<th>quirks</tr></thead>
+<th>hop<th>quirks</tr></thead>
 <tbody id="recent"></tbody></table>
 <script>
 "use strict";
 const seconds = (value) => value === undefined || value === null ? "" : value.toFixed(value < 10 ? 3 : 1) + " s";
+const signed = (ms) => ms === undefined || ms === null ? "" : (ms < 0 ? "" : "+") + ms.toFixed(1) + " ms";
+const hop = (h) => h ? [signed(h.added_first_token_ms) || "joined", ...h.changes].join(", ") : "";
 function fill(id, rows, columns, marked) {
   const body = document.getElementById(id);
   body.replaceChildren(...rows.map((row) => {
@@ -53,7 +55,7 @@ async function refresh() {
     fill("recent", data.recent, (r) => [[r.dialect], [r.model], [r.server], [r.outcome],
       [seconds(r.milestones_seconds.first_token), "number"], [seconds(r.milestones_seconds.first_visible_token), "number"],
       [seconds(r.milestones_seconds.end), "number"], [r.output_chunks, "number"], [r.buffering],
-      [r.quirks.join(", "), "wrap"]], () => false);
+      [hop(r.hop), "wrap"], [r.quirks.join(", "), "wrap"]], () => false);
     state.textContent = data.in_flight.length + " in flight, " + data.recent.length + " recent";
   } catch (error) {
     state.textContent = "the analyzer does not answer";

@@ -69,7 +69,11 @@ def _silence(phase: str) -> Callable[[Summary], Any]:
 
 
 def _of_gaps(read: Callable[[Summary], Any]) -> Callable[[Summary], Any]:
-    return lambda summary: read(summary) if summary.gaps.count and summary.outcome != "lost" else None
+    return lambda summary: read(summary) if summary.gaps.count else None
+
+
+def _said(name: str) -> Callable[[Summary], Any]:
+    return lambda summary: getattr(summary.request_content, name, None) or None
 
 
 _REQUEST, _RESPONSE, _OURS = "request", "response", "derived"
@@ -77,7 +81,14 @@ _REQUEST, _RESPONSE, _OURS = "request", "response", "derived"
 ERROR_TYPE = "error.type"
 WORST_SEVERITY = "llm_stream.worst_quirk_severity"
 
-CONVENTION: tuple[Attribute, ...] = (
+_FAILURE = Attribute(
+    ERROR_TYPE,
+    "string",
+    "Of an exchange that failed: the provider's error type, else the HTTP status, else the cause or the outcome",
+    _OURS,
+    error_type,
+)
+REQUESTED: tuple[Attribute, ...] = (
     Attribute("gen_ai.operation.name", "string", "What the endpoint does: chat, text_completion, embeddings, …", "dialect", lambda s: s.operation, lambda e: e.row.operation),
     Attribute("gen_ai.provider.name", "string", "The provider, by host; of unknown hosts, what the endpoint speaks", "host, dialect", lambda s: s.provider),
     Attribute("gen_ai.request.model", "string", "Model asked for", _REQUEST, lambda s: s.request_model, lambda e: e.request.model),
@@ -89,6 +100,14 @@ CONVENTION: tuple[Attribute, ...] = (
     Attribute("gen_ai.request.seed", "int", "Seed", _REQUEST, _asked("seed")),
     Attribute("gen_ai.request.stop_sequences", "string[]", "Sequences that end the generation", _REQUEST, _asked("stop_sequences")),
     Attribute("gen_ai.request.choice.count", "int", "Choices asked for, where it is not 1", _REQUEST, lambda s: None if s.request.get("choice_count") == 1 else s.request.get("choice_count")),
+    Attribute("server.address", "string", "Host of the upstream", "connection", lambda s: s.server_address, lambda e: e.opened.host),
+    Attribute("server.port", "int", "Port of the upstream", "connection", lambda s: s.server_port, lambda e: e.opened.port),
+)  # fmt: skip
+"""Of OpenTelemetry's conventions: what was asked, and where."""
+
+ANSWERED: tuple[Attribute, ...] = (
+    Attribute("http.response.status_code", "int", "HTTP status", _RESPONSE, lambda s: s.status),
+    _FAILURE,
     Attribute("gen_ai.response.id", "string", "Id of the answer", _RESPONSE, lambda s: s.response_id),
     Attribute("gen_ai.response.model", "string", "Model that the answer names", _RESPONSE, lambda s: s.response_model),
     Attribute("gen_ai.response.finish_reasons", "string[]", "Raw finish reasons, one a choice", _RESPONSE, lambda s: s.finish_reasons or None),
@@ -100,19 +119,22 @@ CONVENTION: tuple[Attribute, ...] = (
     Attribute("gen_ai.usage.reasoning.output_tokens", "int", "Output tokens spent on reasoning", _RESPONSE, _tokens("reasoning")),
     Attribute("openai.response.service_tier", "string", "Service tier that the answer names", _RESPONSE, lambda s: s.service_tier),
     Attribute("openai.response.system_fingerprint", "string", "Fingerprint of the back end", _RESPONSE, lambda s: s.system_fingerprint),
-    Attribute("server.address", "string", "Host of the upstream", "connection", lambda s: s.server_address, lambda e: e.opened.host),
-    Attribute("server.port", "int", "Port of the upstream", "connection", lambda s: s.server_port, lambda e: e.opened.port),
-    Attribute("http.response.status_code", "int", "HTTP status", _RESPONSE, lambda s: s.status),
-    Attribute(ERROR_TYPE, "string", "Of an exchange that failed: the provider's error type, else the HTTP status, else the cause or the outcome", _OURS, error_type),
 )  # fmt: skip
-"""Of OpenTelemetry's conventions."""
+"""Of OpenTelemetry's conventions: what came of it."""
 
-OURS: tuple[Attribute, ...] = (
+EXCHANGE: tuple[Attribute, ...] = (
     Attribute("llm_stream.id", "string", "Id of the exchange, as on the live page", "proxy", lambda s: s.id, lambda e: e.opened.id),
     Attribute("llm_stream.dialect", "string", "API that was spoken", "request, response", lambda s: s.dialect, lambda e: e.row.name),
     Attribute("llm_stream.listener", "string", "The proxy's mode that took the request", "proxy", lambda s: s.listener or None, lambda e: e.opened.listener or None),
     Attribute("llm_stream.outcome", "string", "What became of the exchange; exactly one of the outcomes", _OURS, lambda s: s.outcome),
     Attribute("llm_stream.end", "string", "How the transport ended: eof, upstream_reset, upstream_failed, client_disconnect", "proxy", lambda s: s.end),
+    Attribute("llm_stream.no_first_token", "string", "Why there is no first token", _OURS, lambda s: s.no_first_token),
+    Attribute("llm_stream.lost.records", "int", "Records of this exchange that the sidecar dropped", "sidecar", lambda s: s.lost_records or None),
+    Attribute("llm_stream.lost.bytes", "int", "Bytes in them", "sidecar", lambda s: s.lost_bytes or None),
+)  # fmt: skip
+"""Ours, known of every exchange."""
+
+JUDGED: tuple[Attribute, ...] = (
     Attribute("llm_stream.end_phase", "string", "Phase in which it ended", _OURS, lambda s: s.end_phase),
     Attribute("llm_stream.terminator", "string", "The terminator that came", _RESPONSE, lambda s: s.terminator),
     Attribute("llm_stream.quirks", "string[]", "Ids of the quirks shown (docs/quirks.md)", _OURS, lambda s: s.quirks or None),
@@ -123,7 +145,6 @@ OURS: tuple[Attribute, ...] = (
         Attribute(f"llm_stream.milestone.{name}", "double", f"Seconds to the milestone {name}; absent where it was not reached", "clock", _milestone(name))
         for name in MILESTONES
     ),
-    Attribute("llm_stream.no_first_token", "string", "Why there is no first token", _OURS, lambda s: s.no_first_token),
     Attribute("llm_stream.gap.count", "int", "Gaps between output-bearing events", "clock", _of_gaps(lambda s: s.gaps.count)),
     Attribute("llm_stream.gap.p50", "double", "Median gap in seconds", "clock", _of_gaps(lambda s: s.gaps.percentile(0.5))),
     Attribute("llm_stream.gap.p99", "double", "99th percentile of the gaps in seconds", "clock", _of_gaps(lambda s: s.gaps.percentile(0.99))),
@@ -144,11 +165,12 @@ OURS: tuple[Attribute, ...] = (
     Attribute("llm_stream.usage.state", "string", "reported, partial, missing (asked for, dropped), not_requested", _OURS, lambda s: s.usage_state),
     Attribute("llm_stream.usage.source", "string", "Where the token counts come from: reported, or partial where the stream broke off", _OURS, lambda s: s.usage_source),
     Attribute("llm_stream.tool_call.verdicts", "string[]", "Of each tool call: valid, invalid_arguments, incomplete", _OURS, lambda s: tuple(call.verdict for call in s.tool_calls) or None),
-    Attribute("llm_stream.lost.records", "int", "Records of this exchange that the sidecar dropped", "sidecar", lambda s: s.lost_records or None),
-    Attribute("llm_stream.lost.bytes", "int", "Bytes in them", "sidecar", lambda s: s.lost_bytes or None),
 )  # fmt: skip
+"""What the stream did, and what we make of it."""
 
-_PHASE = Attribute("llm_stream.phase", "string", "Phase the stream was in", _OURS, live=lambda e: e.stream.progress.phase())
+_PHASE = Attribute(
+    "llm_stream.phase", "string", "Phase the stream was in", _OURS, live=lambda e: e.stream.progress.phase()
+)
 PENDING: tuple[Attribute, ...] = (
     Attribute("llm_stream.pending", "boolean", "True: a marker of an exchange that is still in flight", "sidecar", live=lambda e: True),
     _PHASE,
@@ -156,9 +178,9 @@ PENDING: tuple[Attribute, ...] = (
 """Of pending spans only; besides, they have those of the attributes above that are known by then."""
 
 CONTENT: tuple[Attribute, ...] = (
-    Attribute("gen_ai.input.messages", "string", "Messages of the request, JSON", _REQUEST, lambda s: s.request_content and s.request_content.messages or None, content=True),
-    Attribute("gen_ai.system_instructions", "string", "Instructions beside the messages, JSON", _REQUEST, lambda s: s.request_content and s.request_content.system or None, content=True),
-    Attribute("gen_ai.tool.definitions", "string", "Tools offered to the model, JSON", _REQUEST, lambda s: s.request_content and s.request_content.tools or None, content=True),
+    Attribute("gen_ai.input.messages", "string", "Messages of the request, JSON", _REQUEST, _said("messages"), content=True),
+    Attribute("gen_ai.system_instructions", "string", "Instructions beside the messages, JSON", _REQUEST, _said("system"), content=True),
+    Attribute("gen_ai.tool.definitions", "string", "Tools offered to the model, JSON", _REQUEST, _said("tools"), content=True),
     Attribute("gen_ai.output.messages", "string", "The answer: reasoning, text, tool calls, JSON", _RESPONSE, content.output_messages, content=True),
     Attribute("llm_stream.content_truncated", "boolean", "True where captured content was cut to its bounds", "sidecar", content.truncated, content=True),
 )  # fmt: skip
@@ -169,13 +191,14 @@ ERROR_MESSAGE = Attribute("error.message", "string", "Message of the error", _RE
 FIRST_TOKEN = Event("first_token", "The first non-empty output of any kind")
 FIRST_VISIBLE_TOKEN = Event("first_visible_token", "The same without reasoning")
 STALL = Event("stall", "A silence beyond the threshold of its phase began", (_PHASE, STALL_DURATION))
-ERROR = Event("error", "An error inside the stream", (CONVENTION[-1], ERROR_MESSAGE))
+ERROR = Event("error", "An error inside the stream", (_FAILURE, ERROR_MESSAGE))
 EVENTS: tuple[Event, ...] = (FIRST_TOKEN, FIRST_VISIBLE_TOKEN, STALL, ERROR)
 
-SPAN: tuple[Attribute, ...] = (*CONVENTION, *OURS)
+ALWAYS: tuple[Attribute, ...] = (*REQUESTED, *EXCHANGE)
+"""All that is said of an exchange of which telemetry was lost."""
+SPAN: tuple[Attribute, ...] = (*ALWAYS, *ANSWERED, *JUDGED)
 KINDS: dict[str, Kind] = {
-    row.name: row.kind
-    for row in (*SPAN, *PENDING, *CONTENT, *(row for event in EVENTS for row in event.attributes))
+    row.name: row.kind for row in (*SPAN, *PENDING, *CONTENT, *(row for event in EVENTS for row in event.attributes))
 }
 """Type of every attribute that there is, by name."""
 
@@ -197,7 +220,7 @@ def valid(row: Attribute, raw: Any) -> Value | None:
     if raw is None:
         return None
     if row.kind == "string":
-        return str(raw) if row.content else clean(str(raw))
+        return str(raw).encode("utf-8", "replace").decode() if row.content else clean(str(raw))
     if row.kind == "string[]":
         return tuple(clean(str(one)) for one in raw)
     if row.kind == "int":

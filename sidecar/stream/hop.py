@@ -179,7 +179,7 @@ def _changes_by_the_end(outer: Summary, inner: Summary, already: list[Change]) -
         found.append("text_changed")
     if bool(outer.reasoning_text) != bool(inner.reasoning_text):
         found.append("reasoning_changed")
-    if [_call(call) for call in outer.tool_calls] != [_call(call) for call in inner.tool_calls]:
+    if not _calls_agree(outer.tool_calls, inner.tool_calls):
         found.append("tool_calls_changed")
     if outer.output_chunks != inner.output_chunks:
         found.append("events_changed")
@@ -198,12 +198,24 @@ def texts_agree(one: str, other: str) -> bool | None:
     return one[:size] == other[:size] if size else None
 
 
-def _call(call: ToolCallSummary) -> tuple[str, Any]:
-    """A tool call without what is no difference: white space in its arguments and the order of their members."""
+def _calls_agree(ours: tuple[ToolCallSummary, ...], theirs: tuple[ToolCallSummary, ...]) -> bool:
+    return len(ours) == len(theirs) and all(call_agrees(*pair) for pair in zip(ours, theirs, strict=True))
+
+
+def call_agrees(one: ToolCallSummary, other: ToolCallSummary) -> bool:
+    """White space in arguments and the order of their members are no difference; what was not kept is none, either."""
+    if one.name != other.name:
+        return False
+    if len(one.arguments) < one.arguments_chars or len(other.arguments) < other.arguments_chars:
+        return True
+    return one.arguments == other.arguments or _json(one.arguments) == _json(other.arguments)
+
+
+def _json(text: str) -> Any:
     try:
-        return call.name, json.loads(call.arguments)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return call.name, call.arguments
+        return text
 
 
 def _usage(outer: Summary, inner: Summary) -> list[Change]:

@@ -12,6 +12,7 @@ class TextLog:
 
     __slots__ = (
         "_cumulative",
+        "_halves",
         "_kept",
         "_last",
         "_limit",
@@ -32,6 +33,8 @@ class TextLog:
         self._seed = 0
         self._text_events = 0
         self._cumulative = True
+        self._halves: set[int] = set()
+        """Choices whose text so far ends in the first half of a surrogate pair."""
         self.size: dict[int, int] = {}
         self.marks: set[str] = set()
 
@@ -40,6 +43,13 @@ class TextLog:
         self.size[choice] = self.size.get(choice, 0) + len(text)
         if not text.isascii() and ("\ud800" <= text[0] <= "\udfff" or "\ud800" <= text[-1] <= "\udfff"):
             self.marks.add("lone_surrogate")
+            if choice in self._halves and "\udc00" <= text[0] <= "\udfff":
+                self.size[choice] -= 1  # two halves are one character
+            self._halves.discard(choice)
+            if "\ud800" <= text[-1] < "\udc00":
+                self._halves.add(choice)
+        elif self._halves and text:
+            self._halves.discard(choice)
         if self._kept < self._limit:
             self._pieces.setdefault(choice, []).append(text[: self._limit - self._kept])
             self._kept += len(text)

@@ -5,23 +5,27 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from tests.live.processes import PROJECT, program
-from tests.parts import require_file, require_module, require_program
+from tests.live.processes import program
+from tests.parts import require_path, require_module, require_program
 
-JS = Path(__file__).with_name("js")
+LIVE = Path(__file__).parent
+JS = LIVE / "js"
 """Node.js programs of the tests, with their packages where `npm ci` was run."""
 
 _NPM = "install Node.js 20.15 or newer and run `npm ci --ignore-scripts` in tests/live/js"
 
 
 @contextlib.asynccontextmanager
-async def llamacpp() -> AsyncIterator[str]:
-    """The llama.cpp server with the tiny model of known sayings; its URL."""
+async def llamacpp(folder: Path) -> AsyncIterator[str]:
+    """The llama.cpp server with a tiny model, written to this folder; its URL."""
     for module in ("xllamacpp", "gguf"):
         require_module(module, "pip install --group test")
-    command = (sys.executable, "-m", "tests.live.llamacpp")
-    async with program("llama.cpp", *command, env={"PYTHONPATH": str(PROJECT)}) as running:
-        yield await running.says(r"listening on (http://\S+)")
+    from tests.live import tiny_model
+
+    model = folder / "tiny.gguf"
+    tiny_model.write(model)
+    async with program("llama.cpp", sys.executable, str(LIVE / "llama_server.py"), str(model)) as running:
+        yield await running.says(r"listening at (http://\S+)")
 
 
 @contextlib.asynccontextmanager
@@ -39,4 +43,4 @@ def node() -> str:
 
 def node_package(name: str) -> Path:
     """Where a package of tests/live/js is."""
-    return require_file(JS / "node_modules" / name / "package.json", _NPM).parent
+    return require_path(JS / "node_modules" / name, name, _NPM)

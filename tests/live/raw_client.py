@@ -78,30 +78,32 @@ class Client:
         on_data: Callable[[bytes], None] | None = None,
         leave_after: int | None = None,
         patience: float = 60.0,
+        pause_before_body: float = 0.0,
     ) -> Answer:
         """Send the request of an exchange and read the answer.
 
         `on_data` is told the body so far after each read; `leave_after` so many bytes of the body the client closes;
-        `patience` is how long it waits for a read.
+        `patience` is how long it waits for a read; `pause_before_body` is how long it holds back the request body.
         """
         if self._http.our_state is h11.DONE:
             self._http.start_next_cycle()
         answer = Answer(sent_at=monotonic_ns())
         try:
-            await self._send(exchange, chunked=chunked)
+            await self._send(exchange, chunked, pause_before_body)
             answer.ending = await self._receive(answer, on_data, leave_after, patience)
         except (ConnectionError, h11.RemoteProtocolError, ssl.SSLError):
             answer.ending = "broken"
         answer.ended_at = monotonic_ns()
         return answer
 
-    async def _send(self, exchange: Exchange, *, chunked: bool) -> None:
+    async def _send(self, exchange: Exchange, chunked: bool, pause: float) -> None:
         framing = ("transfer-encoding", "chunked") if chunked else ("content-length", str(len(exchange.request_body)))
         headers: list[tuple[str, str]] = [("host", "localhost"), (CASE, exchange.id), *exchange.request_headers]
         if exchange.request_body or exchange.method == "POST":
             headers.append(framing)
         request = h11.Request(method=exchange.method, target=exchange.target, headers=headers)
         self._writer.write(self._http.send(request) or b"")
+        await asyncio.sleep(pause)
         for start in range(0, len(exchange.request_body), _READ):
             piece = h11.Data(data=exchange.request_body[start : start + _READ])
             self._writer.write(self._http.send(piece) or b"")
@@ -148,12 +150,21 @@ class Client:
                 raise ConnectionResetError("closed before the answer was complete")
 
 
-async def ask(address: Address, exchange: Exchange, tls: ssl.SSLContext | None = None, patience: float = 60.0) -> Answer:
+async def ask(
+    address: Address,
+    exchange: Exchange,
+    tls: ssl.SSLContext | None = None,
+    *,
+    patience: float = 60.0,
+    pause_before_body: float = 0.0,
+) -> Answer:
     """One exchange on a connection of its own, in which the client does what the exchange says of it."""
     client = await Client.connect(address, tls)
     leave_after = len(exchange.body) if exchange.end == "client_leaves" else None
     try:
-        return await client.ask(exchange, leave_after=leave_after, patience=patience)
+        return await client.ask(
+            exchange, leave_after=leave_after, patience=patience, pause_before_body=pause_before_body
+        )
     finally:
         client.close()
 

@@ -23,6 +23,10 @@ class Samples:
     def __sub__(self, before: "Samples") -> "Samples":
         return Samples({key: value - before._rows.get(key, 0.0) for key, value in self._rows.items()})
 
+    def only(self, **labels: str) -> "Samples":
+        """The series with these labels."""
+        return Samples({key: value for key, value in self._rows.items() if labels.items() <= dict(key[1]).items()})
+
     def by(self, name: str, *by: str, **labels: str) -> dict[Any, float]:
         """The sums of a metric by the values of these labels, zeros left out; a single label gives plain keys."""
         found: dict[Any, float] = {}
@@ -83,12 +87,14 @@ async def wait_until[T](find: Callable[[], Awaitable[T]], seconds: float = 15.0,
         await asyncio.sleep(0.05)
 
 
-async def counted(url: str, number: int, *, since: Samples | None = None, seconds: float = 15.0) -> Samples:
-    """Wait until exactly so many exchanges were counted (since an earlier scrape); the samples (since then)."""
+async def counted(
+    url: str, number: int, *, since: Samples | None = None, seconds: float = 15.0, **labels: str
+) -> Samples:
+    """Wait until exactly so many exchanges (with these labels) were counted (since then); their samples."""
     before = since or Samples({})
 
     async def find() -> Samples | None:
-        samples = await scrape(url) - before
+        samples = (await scrape(url)).only(**labels) - before
         return samples if samples.total("llm_streams_total") >= number else None
 
     samples = await wait_until(find, seconds, f"{number} exchanges counted at {url}")

@@ -46,8 +46,7 @@ For each function call, return a json object within <tool_call></tool_call> tags
 </tool_response><|im_end|>
 {%- else %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>
-{%- endif %}{%- endfor %}{%- if add_generation_prompt %}<|im_start|>assistant{% if tools %}
-{% else %}:{% endif %}{% endif %}"""
+{%- endif %}{%- endfor %}{%- if add_generation_prompt %}<|im_start|>assistant{{ "\\n" if tools else ":" }}{% endif %}"""
 
 
 def _vocabulary() -> tuple[list[bytes], list[int]]:

@@ -1,0 +1,1 @@
+"""Dashboards, alert rules and provisioning, and what generates them. See README.md here."""

@@ -1,0 +1,58 @@
+"""Anthropic's Python SDK: messages with text, thinking and tools, accumulated by the SDK itself."""
+
+from typing import Any
+
+import pytest
+
+from tests.live.sdks.answers import Answer
+from tests.live.sdks.conftest import Route
+from tests.parts import require_module
+
+anthropic = require_module("anthropic", "pip install --group test")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOLS: dict[str, Any] = {
+    "tools": [{"name": "get_weather", "description": "The weather of a city", "input_schema": SCHEMA}]
+}
+
+
+def messages(url: str, model: str, text: str, **options: Any) -> Answer:
+    client = anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=20)
+    asked = [{"role": "user", "content": text}]
+    with client.messages.stream(model=model, max_tokens=64, messages=asked, **options) as stream:
+        final = stream.get_final_message()
+    answer = Answer(finish=final.stop_reason)
+    for block in final.content:
+        if block.type == "text":
+            answer.text += block.text
+        elif block.type == "thinking":
+            answer.reasoning += block.thinking
+        elif block.type == "tool_use":
+            answer.calls.append((block.name, block.input))
+    answer.usage = {"input": final.usage.input_tokens, "output": final.usage.output_tokens}
+    if final.usage.cache_read_input_tokens is not None:
+        answer.usage["cache_read"] = final.usage.cache_read_input_tokens
+    return answer
+
+
+async def test_text_of_llamacpp(llama: Route) -> None:
+    seen = await llama.ask(lambda url: messages(url, "tiny", "Tell of the sea"))
+    seen.agrees("anthropic.messages", "message_stop", model="tiny")
+    assert seen.client.finish == "max_tokens"
+    assert seen.client.text
+
+
+async def test_tool_call_of_llamacpp(llama: Route) -> None:
+    seen = await llama.ask(lambda url: messages(url, "tiny", "The weather in Oslo?", **TOOLS))
+    seen.agrees("anthropic.messages", "message_stop", model="tiny")
+    assert seen.client.finish == "tool_use"
+    assert seen.client.calls == [("get_weather", {"city": "Oslo"})]
+
+
+@pytest.mark.parametrize("text", ["hello", "think of it", "the weather?"])
+async def test_messages_of_aimock(mock: Route, text: str) -> None:
+    seen = await mock.ask(lambda url: messages(url, "claude-sonnet-4-5", text, **TOOLS))
+    seen.agrees("anthropic.messages", "message_stop", model="claude-sonnet-4-5")
+    assert len(seen.client.calls) == (2 if "weather" in text else 0)
+    assert bool(seen.client.reasoning) == ("think" in text)
