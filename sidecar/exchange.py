@@ -1,24 +1,22 @@
 """One exchange from its records to its summary: the pipeline that the live analyzer and `inspect` share."""
 
-import json
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 
 from sidecar.body import Body
 from sidecar.capture.records import Chunk, Ended, Lost, Opened, RequestBody, RequestSent, ResponseHead
 from sidecar.capture.tap import REQUEST_COPY_LIMIT
-from sidecar.dialects import errors, table
+from sidecar.dialects import table
 from sidecar.dialects.base import Dialect
 from sidecar.dialects.request import Head, Request, read_request
 from sidecar.dialects.request_content import RequestContent, read_content
 from sidecar.dialects.signals import Malformed
 from sidecar.dialects.usage_headers import usage_of_headers
+from sidecar.documents import error_in, first_value, is_html, loads
 from sidecar.encoding import content_decoder
 from sidecar.framing.frame import Frame
 from sidecar.framing.sse import SseDecoder
-from sidecar.framing.table import media_type
 from sidecar.stream.outcome import EndKind
 from sidecar.stream.phases import Phase
 from sidecar.stream.stream import Stream
@@ -180,6 +178,8 @@ class Exchange:
                 self._frame(frame)
             if self.body.framing_notes.array_closed:
                 self.stream.array_closed(self.stream.last_event_at or at)
+        if self.is_error_status and self.stream.error is None:
+            self.stream.error = error_in(b"", self.status or 0)  # without a body the status has to speak
         if self.dialect is not None:
             self.stream.take_habits(self.dialect.conclude())
 
@@ -237,8 +237,8 @@ class Exchange:
         """A whole body: of an error, or the answer to a request that was not streamed."""
         data = frame.data
         if self.status is not None and self.is_error_status:
-            body = loads(data) if data else None
-            self.stream.error = errors.http_error(body, self.status)
+            self.stream.error = error_in(data or b"", self.status)
+            self._note_html(data)
             return
         value, rest = (None, 0) if data is None else first_value(data)
         if self.row.opaque and not isinstance(value, dict) and not is_html(data or b"", self.response_headers):
@@ -251,12 +251,16 @@ class Exchange:
             self.row, _ = table.confirm(self.row, value, "")
         if value is None or self.row is table.UNKNOWN:
             self.parsed = False
-            self.stream.notes |= {"error_html_body"} if is_html(data, self.response_headers) else set()
+            self._note_html(data)
             return
         self.dialect = self.row.dialect(self.request)
         self.stream.take(self.dialect.interpret_whole(msgspec.structs.replace(frame, data=data[:rest])), frame.at)
         if data[rest:].lstrip().startswith((b"data:", b"event:", b":")):
             self._mixed(data[rest:].lstrip(), frame.at)
+
+    def _note_html(self, data: bytes | None) -> None:
+        if data and is_html(data, self.response_headers):
+            self.stream.notes.add("error_html_body")
 
     def _mixed(self, data: bytes, at: int) -> None:
         """Events behind a whole JSON body."""
@@ -284,28 +288,3 @@ def lower(headers: list[tuple[str, str]]) -> dict[str, str]:
         key = name.lower()
         joined[key] = f"{joined[key]}, {value}" if key in joined else value
     return joined
-
-
-def loads(data: bytes) -> Any:
-    """A JSON value or None, bad UTF-8 replaced."""
-    try:
-        return json.loads(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-
-
-def first_value(data: bytes) -> tuple[Any, int]:
-    """The first JSON value of a body and the byte offset behind it; (None, 0) where it does not begin with one."""
-    text = data.decode("utf-8", "replace")
-    begin = len(text) - len(text.lstrip("\ufeff \t\r\n"))
-    try:
-        value, end = json.JSONDecoder().raw_decode(text, begin)
-    except (ValueError, RecursionError):
-        return None, 0
-    return value, len(text[:end].encode("utf-8"))
-
-
-def is_html(data: bytes, headers: dict[str, str]) -> bool:
-    """Whether a body is a web page."""
-    start = data[:256].lstrip().lower()
-    return media_type(headers.get("content-type", "")) == "text/html" or start.startswith((b"<!doctype html", b"<html"))
