@@ -21,6 +21,7 @@ lint: $(VENV)/.dev
 docs: $(VENV)/.run
 	$(BIN)/python -m sidecar.quirks.document > docs/quirks.md.new && mv docs/quirks.md.new docs/quirks.md
 	$(BIN)/python -m sidecar.export.document > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+	$(BIN)/python -m sidecar.export.spans_document > docs/spans.md.new && mv docs/spans.md.new docs/spans.md
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' || \

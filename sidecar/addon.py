@@ -1,10 +1,16 @@
 """The addon that mitmproxy loads: hooks and options only. Bytes pass through untouched; nothing is parsed here."""
 
+import logging
+
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 
+from sidecar.capture.flows import History
 from sidecar.config import OPTIONS, ConfigError, from_proxy_options
 from sidecar.proxy_side import ProxySide
+from sidecar.transport.supervisor import AnalyzerFailed
+
+logger = logging.getLogger(__name__)
 
 _MITMPROXY_IDLE = 600  # its default, in seconds; a model may think for longer
 
@@ -20,8 +26,8 @@ class LlmSidecar:
         self._own = side is None
         self._side = side
 
-    @property
     def side(self) -> ProxySide:
+        """A method, because mitmproxy reads all attributes of an addon before it has set the addon's options."""
         if self._side is None:
             self._side = ProxySide(from_proxy_options(ctx.options))
         return self._side
@@ -37,28 +43,51 @@ class LlmSidecar:
         try:
             from_proxy_options(ctx.options)
         except ConfigError as error:
-            raise exceptions.OptionsError(str(error)) from error
+            raise exceptions.OptionsError(str(error)) from None  # mitmproxy prints the whole chain
+        if self._side is not None:
+            self._side.taps.history = self._history()
+
+    def _history(self) -> History:
+        """Which messages of WebSockets mitmproxy goes on keeping: all where somebody can look at them."""
+        chosen = self.side().settings.websocket_history
+        if chosen != "auto":
+            return "all" if chosen == "keep" else "none"
+        if not self._own:
+            return "none"  # `sidecar run` shows no flows
+        options = (getattr(ctx.options, name, None) for name in ("save_stream_file", "hardump"))
+        looked_at = ctx.master.addons.get("view") is not None or any(options)  # mitmweb, mitmproxy; mitmdump -w
+        return "all" if looked_at else "not copied"
 
     async def running(self) -> None:
+        self.side().taps.history = self._history()
         if self._own:
             if ctx.options.tcp_timeout == _MITMPROXY_IDLE:
-                ctx.options.update(tcp_timeout=self.side.settings.idle_timeout)
-            await self.side.start()
+                ctx.options.update(tcp_timeout=self.side().settings.idle_timeout)
+            try:
+                await self.side().start()
+            except AnalyzerFailed as error:
+                logger.error("sidecar: %s", error)  # which ends a mitmproxy that is starting
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        self.side.taps.request_head(flow)
+        self.side().taps.request_head(flow)
 
     def request(self, flow: http.HTTPFlow) -> None:
-        self.side.taps.request_done(flow)
+        self.side().taps.request_done(flow)
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
-        self.side.taps.response_head(flow)
+        self.side().taps.response_head(flow)
 
     def response(self, flow: http.HTTPFlow) -> None:
-        self.side.taps.response_done(flow)
+        self.side().taps.response_done(flow)
+
+    def websocket_message(self, flow: http.HTTPFlow) -> None:
+        self.side().taps.message(flow)
+
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
+        self.side().taps.socket_closed(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
-        self.side.taps.failed(flow)
+        self.side().taps.failed(flow)
 
     async def done(self) -> None:
         if self._side is not None:

@@ -20,6 +20,7 @@ from sidecar.capture.records import (
     Ended,
     Health,
     Lost,
+    Message,
     Opened,
     RequestBody,
     RequestSent,
@@ -35,6 +36,7 @@ from sidecar.export.series import Series
 from sidecar.quirks.memory import QuirkMemory, log_line
 from sidecar.quirks.registry import BY_ID
 from sidecar.relations import Relations
+from sidecar.sessions import Sessions
 from sidecar.stream.phases import Phase, StallPolicy
 from sidecar.stream.summary import Summary
 from sidecar.summarise import summarise
@@ -66,6 +68,8 @@ class Analyzer:
         self.recent: deque[Summary] = deque(maxlen=RECENT)
         self.listeners: list[Callable[[Summary], None]] = []
         """Called with every summary: further exporters. What they raise is counted under `export`."""
+        self.record_span: Callable[[Summary], dict[str, str] | None] = lambda summary: None
+        """Called with every summary before it is counted: the ids of its span, to which exemplars then point."""
         self._limits = settings.limits
         if settings.estimate_tokens:
             self._limits = msgspec.structs.replace(
@@ -74,11 +78,14 @@ class Analyzer:
         self.stall_policy = StallPolicy(settings.stalls, settings.stall_models)
         self._shortest_stall = self.stall_policy.shortest
         self.relations = Relations(settings.retry_window, RECENT, self.series, self.values)
+        self.sessions = Sessions(self.series, self.values, settings.providers, self.relations.opened)
         self.memory = QuirkMemory(Path(settings.state_dir) if settings.state_dir else None)
         self._clock = clock
         self._lags: deque[tuple[int, float]] = deque()
         self._gauged: set[tuple[str, ...]] = set()
-        self.series.set(m.BUILD_INFO, (_version("llm-sidecar"), _version("mitmproxy"), platform.python_version()), 1.0)
+        self.series.set(
+            m.BUILD_INFO, (version_of("llm-sidecar"), version_of("mitmproxy"), platform.python_version()), 1.0
+        )
 
     def receive(self, connection: int, records: Sequence[AnyRecord]) -> None:
         """A batch of one proxy's records."""
@@ -95,6 +102,8 @@ class Analyzer:
                         exchange.chunk(record)  # type: ignore[arg-type]  # narrowed by the class test above
                     except Exception:
                         self._failed(exchange)
+            elif kind is Message:
+                self._in_socket((connection, record.stream), record)  # type: ignore[arg-type]  # as above
             elif kind is Health:
                 self._health(record)  # type: ignore[arg-type]  # as above
             elif kind is Opened:
@@ -103,11 +112,13 @@ class Analyzer:
                 self._rest(connection, record)
 
     def _open(self, connection: int, record: Opened) -> None:
-        if len(self.exchanges) >= self.settings.max_streams:
+        if len(self.exchanges) + len(self.sessions) >= self.settings.max_streams:
             self.series.add(m.STREAMS_LOST, ("analyzer_full",))
             return
         try:
-            exchange = Exchange(record, self._limits, salt=self.relations.salt)
+            exchange = Exchange(
+                record, self._limits, salt=self.relations.salt, keep_content=self.settings.capture_content
+            )
             self.exchanges[connection, record.stream] = exchange
             self.relations.opened(exchange)
         except Exception:
@@ -117,13 +128,18 @@ class Analyzer:
         key = (connection, record.stream)
         exchange = self.exchanges.get(key)
         if exchange is None:
+            if isinstance(record, (Lost, Ended)):
+                self._in_socket(key, record)
             return
         try:
             if isinstance(record, RequestBody):
                 exchange.request_body(record)
             elif isinstance(record, RequestSent):
                 exchange.request_sent(record)
-                self.relations.requested(exchange, self._labels(exchange), record.at)
+                self._requested(exchange, record.at)
+            elif isinstance(record, ResponseHead) and record.status == 101:
+                self.relations.dropped(self.exchanges.pop(key))
+                self.sessions.opened(key, exchange, record)
             elif isinstance(record, ResponseHead):
                 exchange.response_head(record)
             elif isinstance(record, Lost):
@@ -135,6 +151,24 @@ class Analyzer:
         if isinstance(record, Ended):
             del self.exchanges[key]
             self._finish(exchange)
+
+    def _in_socket(self, key: Key, record: Message | Lost | Ended) -> None:
+        try:
+            over = self.sessions.take(key, record)
+        except Exception:
+            self._count_failure()
+            over = self.sessions.failed(key, self._clock())
+        for turn in over:
+            self._finish(turn)
+
+    def in_flight(self) -> list[Exchange]:
+        """What is followed now, the responses in WebSockets included."""
+        return [*self.exchanges.values(), *self.sessions.turns()]
+
+    def _requested(self, exchange: Exchange, at: int) -> None:
+        after = self.relations.requested(exchange, at)
+        if after is not None:
+            self.series.add(m.RETRIES, (*self._labels(exchange), after))
 
     def _failed(self, exchange: Exchange) -> None:
         """A stage raised: a bug of ours. The exchange gets no verdict and no further records."""
@@ -161,7 +195,8 @@ class Analyzer:
         if summary.outcome == "lost":
             self.series.add(m.STREAMS_LOST, ("capture",))
         self.recent.append(summary)
-        for export in (self._observe, partial(self.relations.ended, exchange), *self.listeners):
+        relate: Callable[[Summary], None] = partial(self.relations.ended, exchange)
+        for export in (self._observe, relate, *self.listeners):
             try:
                 export(summary)
             except Exception:
@@ -169,9 +204,16 @@ class Analyzer:
 
     def _observe(self, summary: Summary) -> None:
         labels = self.values.of_stream(summary)
-        observe(summary, labels, self.series, self.values)
+        observe(summary, labels, self.series, self.values, self._span(summary))
         if summary.outcome != "lost":
             self._remember_quirks(summary, labels)
+
+    def _span(self, summary: Summary) -> dict[str, str] | None:
+        try:
+            return self.record_span(summary)
+        except Exception:
+            self._count_failure()
+            return None
 
     def _remember_quirks(self, summary: Summary, labels: tuple[str, ...]) -> None:
         upstream = (labels[1], labels[2], f"{labels[3]}:{labels[4]}")  # bounded, as the labels are
@@ -187,6 +229,8 @@ class Analyzer:
         """A proxy went away: what it had in flight ends here, without a verdict."""
         for key in [key for key in self.exchanges if key[0] == connection]:
             self._abandon(key)
+        for turn in self.sessions.abandon(self._clock(), connection):
+            self._finish(turn)
 
     def _abandon(self, key: Key) -> None:
         exchange = self.exchanges.pop(key)
@@ -202,13 +246,17 @@ class Analyzer:
         """Shut down: what is still in flight is counted."""
         for key in list(self.exchanges):
             self._abandon(key)
+        for turn in self.sessions.abandon(self._clock()):
+            self._finish(turn)
         self.memory.save()
 
     def tick(self) -> None:
         """Look at the clock: streams that send nothing still stall."""
         now = self._clock()
         latest = now + self._shortest_stall
-        for exchange in self.exchanges.values():
+        for turn in self.sessions.settled(now):
+            self._finish(turn)
+        for exchange in self.in_flight():
             if now < exchange.check_at:
                 continue
             thresholds = self.stall_policy.of(exchange.request.model)
@@ -242,7 +290,7 @@ class Analyzer:
         in_flight: dict[tuple[str, ...], int] = {}
         stalled: dict[tuple[str, ...], int] = {}
         oldest: dict[tuple[str, ...], float] = {}
-        for exchange in self.exchanges.values():
+        for exchange in self.in_flight():
             progress = exchange.stream.progress
             phase = progress.phase()
             key = (*self._labels(exchange), phase)
@@ -256,7 +304,8 @@ class Analyzer:
             self.series.set(m.IN_FLIGHT, key, in_flight.get(key, 0))
             self.series.set(m.STALLED, key, stalled.get(key, 0))
             self.series.set(m.OLDEST_SILENCE, key, oldest.get(key, 0.0))
-        self.series.set(m.TRACKED, (), len(self.exchanges))
+        self.sessions.refresh()
+        self.series.set(m.TRACKED, (), len(self.exchanges) + len(self.sessions))
 
     def _is_stalled(self, exchange: Exchange, phase: Phase, silence: float) -> bool:
         threshold: float = getattr(self.stall_policy.of(exchange.request.model), phase)
@@ -297,7 +346,8 @@ def stage_of(trace: TracebackType | None) -> str:
     return stage
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Version of an installed package."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

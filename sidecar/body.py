@@ -12,13 +12,16 @@ DEFAULT_EVENT_LIMIT = 16 * 1024 * 1024
 _SNIFF_HELD = 4096
 _BURST = 5
 _SEPARATORS = (b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\xc2\x85")
+_OF_TEXT = frozenset({"invalid_utf8", "nul_byte_in_stream", "utf8_split_across_reads"})
 _NO_NOTES = Notes()
+_utf8_decoder = codecs.getincrementaldecoder("utf-8")
 
 
 class Body:
     """Reads in, frames out.
 
-    `notes` are habits of the bytes by their names in the quirk registry; `arrivals` says when units completed.
+    `messages`: it is no body but messages of a WebSocket, each handed in as one read. `notes` are habits of the bytes by
+    their names in the quirk registry; `arrivals` says when units completed.
     """
 
     def __init__(
@@ -29,11 +32,12 @@ class Body:
         asked_stream: bool,
         whole: bool,
         lines: bool = False,
+        messages: bool = False,
         limit: int = DEFAULT_EVENT_LIMIT,
     ) -> None:
         self.coding: ContentDecoder | None = content_decoder(content_encoding)
         self.declared = by_content_type(content_type)
-        self.framing: Framing | None = BY_NAME["whole"] if whole else None
+        self.framing: Framing | None = BY_NAME["whole"] if whole else BY_NAME["message"] if messages else None
         self.notes: set[str] = set()
         self.arrivals = Arrivals()
         self.size = 0
@@ -45,9 +49,10 @@ class Body:
         self._decoder: Decoder | None = self.framing.decoder(limit) if self.framing else None
         self._held = b""  # until the framing is known
         self._held_at = 0
-        self._utf8 = codecs.getincrementaldecoder("utf-8")("strict")
+        self._utf8 = _utf8_decoder("strict")
         self._bursts = 0
         self._split = False  # a unit is unfinished between reads
+        self._all_units = False  # a frame without data is a unit all the same: a wrong checksum, one too large
 
     @property
     def framing_notes(self) -> Notes:
@@ -68,7 +73,7 @@ class Body:
     @property
     def is_compressed(self) -> bool:
         """Whether a coding is named and the body is so coded."""
-        return self.coding is not None and not (self.coding.mismatched or self.coding.unknown)
+        return self.size > 0 and self.coding is not None and not (self.coding.mismatched or self.coding.unknown)
 
     @property
     def is_whole(self) -> bool:
@@ -120,6 +125,9 @@ class Body:
     def _begin(self, framing: Framing | None) -> Decoder:
         self.framing = framing or self.declared or BY_NAME["whole"]
         self._binary = self.framing.name == "eventstream"
+        if self._binary:
+            self.notes -= _OF_TEXT  # said of the first bytes, while they might have been text
+        self._all_units = self.framing.name in ("ndjson", "json_array", "eventstream")
         self._decoder = decoder = self.framing.decoder(self._limit)
         return decoder
 
@@ -131,9 +139,9 @@ class Body:
             data = frame.data
             if data is not None:
                 units += 1
-                if not data.isascii() and any(mark in data for mark in _SEPARATORS):
-                    self.notes.add("unicode_line_separator_in_data")
-            elif any(line.strip() == b"[DONE]" for line in frame.stray):
+                if not data.isascii():
+                    self._look_for_separators(data)
+            elif self._all_units or any(line.strip() == b"[DONE]" for line in frame.stray):
                 units += 1
         if units:
             self.arrivals.add(units, at)
@@ -144,15 +152,21 @@ class Body:
                 if self._bursts > 1:
                     self.notes.add("burst_delivery")
 
+    def _look_for_separators(self, data: bytes) -> None:
+        if any(mark in data for mark in _SEPARATORS):
+            self.notes.add("unicode_line_separator_in_data")
+
     def _check_text(self, decoded: bytes) -> None:
         """Bad UTF-8 and characters cut by a read."""
+        begun = self._utf8.getstate()[0]
         try:
-            self._utf8.decode(decoded)
+            text = self._utf8.decode(decoded)
         except UnicodeDecodeError:
             self.notes.add("invalid_utf8")
-            self._utf8.reset()
+            self._utf8 = _utf8_decoder("replace")
+            self._utf8.decode(begun + decoded)  # for the character that this read may have begun
             return
-        if self._utf8.getstate()[0]:
+        if begun and text and text[0] != "\ufffd":
             self.notes.add("utf8_split_across_reads")
 
     def close(self) -> list[Frame]:
@@ -169,5 +183,9 @@ class Body:
             self._count(fed, self._held_at)
             frames += fed
         if self._decoder is not None:
-            frames += self._decoder.close()
+            last = self._decoder.close()
+            for frame in last:
+                if frame.data is not None:
+                    self._look_for_separators(frame.data)
+            frames += last
         return frames

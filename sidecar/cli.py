@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,24 @@ _CONFIG = click.option(
 _METRICS = click.option(
     "--metrics-listen", metavar="HOST:PORT", help="/metrics, live page, health checks.  [default: 127.0.0.1:9464]"
 )
+
+
+def _otel_options[F: Callable[..., Any]](command: F) -> F:
+    for option in (
+        click.option("--capture-content", is_flag=True, default=None, help="Prompts and answers go into the spans."),
+        click.option(
+            "--otel-pending-spans",
+            type=click.FloatRange(min=0),
+            is_flag=False,
+            flag_value=10.0,
+            metavar="[SECONDS]",
+            help="Mark exchanges in flight for so long (10 s) with a span.",
+        ),
+        click.option("--otel-metrics", is_flag=True, default=None, help="Send the metrics over OTLP, too."),
+        click.option("--otel-endpoint", metavar="URL", help="OTLP collector; else as OTEL_EXPORTER_OTLP_* say."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,12 +52,12 @@ def cli() -> None:
 @click.option("--socket", metavar="PATH", help="Feed a running `sidecar analyzer` instead of starting one.")
 @click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @click.option("--estimate-tokens", is_flag=True, default=None, help="Estimate output tokens where none came.")
+@_otel_options
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy's own, repeated.")
 def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
     """Run the proxy with its analyzer until interrupted."""
-    from sidecar import proxy  # mitmproxy takes a second to import: only where it is used
-
     settings = load_settings(file=config, flags=flags)
+    from sidecar import proxy  # mitmproxy takes a second to import: only where it is used
 
     def ready(listening: Sequence[str], analyzer: dict[str, str]) -> None:
         for address in listening:
@@ -59,6 +77,7 @@ def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
 @click.option("--socket", metavar="PATH", required=True, help="Unix socket for proxies to connect to.")
 @click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @_METRICS
+@_otel_options
 @_CONFIG
 def analyzer(config: Path | None, **flags: Any) -> None:
     """Run the analyzer alone; any number of proxies may feed it."""
@@ -88,28 +107,40 @@ def analyzer(config: Path | None, **flags: Any) -> None:
 @click.option("--show-content", is_flag=True, help="Include texts, tool arguments and error messages.")
 @_CONFIG
 def inspect(files: tuple[Path, ...], as_json: bool, show_content: bool, config: Path | None) -> None:
-    """Say what happened in recorded exchanges: capture files, or the raw output of `curl -N -i`."""
+    """Say what happened in recorded exchanges: capture files, or the raw output of `curl -N -i`.
+
+    Streams that were recorded on both sides of a hop are compared, also across files.
+    """
     from sidecar.files.capture import CaptureError
-    from sidecar.files.inspect import inspect_file, report
-    from sidecar.files.text import text_report
+    from sidecar.files.hops import HeldReports, several_servers
+    from sidecar.files.inspect import inspect_file, lines_of
 
     thresholds = load_settings(file=config).quirks
+    held = HeldReports() if several_servers(files) else None
     damaged = False
     for path in files:
         try:
-            for summary in inspect_file(path, thresholds):
-                if isinstance(summary, CaptureError):
+            for found in inspect_file(path, thresholds):
+                if isinstance(found, CaptureError):
                     damaged = True
-                    click.echo(f"sidecar: {summary}", err=True)
-                elif as_json:
-                    # ASCII only: readers that split at U+2028 would tear a line apart.
-                    click.echo(json.dumps(report(summary, show_content=show_content)))
-                else:
-                    click.echo(text_report(summary, show_content=show_content))
+                    click.echo(f"sidecar: {found}", err=True)
+                    continue
+                for summary, said in lines_of(found, as_json=as_json, show_content=show_content):
+                    if held is None or summary is None:
+                        _print(said)
+                    else:
+                        held.add(summary, said)
         except CaptureError as error:
             damaged = True
             click.echo(f"sidecar: {error}", err=True)
+    for said in held.with_hops() if held is not None else ():
+        _print(said)
     sys.exit(2 if damaged else 0)
+
+
+def _print(said: dict[str, object] | str) -> None:
+    # ASCII only: readers that split at U+2028 would tear a line apart.
+    click.echo(said if isinstance(said, str) else json.dumps(said))
 
 
 @cli.command()

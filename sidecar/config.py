@@ -4,6 +4,7 @@ Precedence: flags, then `SIDECAR_…` in the environment, then the file, then th
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,6 +39,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     exclude: Annotated[tuple[str, ...], Meta(description="Regular expressions over host/path: never copied")] = ()
     allow_headers: Annotated[tuple[str, ...], Meta(description="Further header names whose values may be copied")] = ()
     outbox_mib: Annotated[int, Meta(ge=1, description="MiB of records the proxy holds for a slow analyzer")] = 16
+    websocket_history: Annotated[
+        str,
+        Meta(description="Messages mitmproxy keeps of a WebSocket: keep, drop, or auto (kept where it shows or saves them)"),
+    ] = "auto"
     idle_timeout: Annotated[
         int, Meta(ge=1, description="Seconds without a byte after which the proxy closes a connection")
     ] = 3600
@@ -50,6 +55,22 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         float, Meta(ge=0, description="Seconds after a failure in which the same request again is a retry")
     ] = 60.0
     ready_lag: Annotated[float, Meta(gt=0, description="Seconds of analyzer lag beyond which /readyz says no")] = 5.0
+    otel_endpoint: Annotated[
+        str | None, Meta(description="OTLP collector for spans: http(s)://host[:port]; none: as OTEL_* says")
+    ] = None
+    otel_metrics: Annotated[bool, Meta(description="Send the metrics to the OTLP collector, too")] = False
+    otel_sample_ratio: Annotated[
+        float, Meta(ge=0, le=1, description="Share of exchanges that get a span; failures always do")
+    ] = 1.0
+    otel_pending_spans: Annotated[
+        float, Meta(ge=0, description="Seconds in flight after which a marker span is sent; 0: never")
+    ] = 0.0
+    otel_flush_seconds: Annotated[
+        float, Meta(ge=0, description="Seconds that the last spans and metrics may take at shutdown")
+    ] = 5.0
+    capture_content: Annotated[bool, Meta(description="Put prompts, completions and tool arguments into the spans")] = (
+        False
+    )
     log_level: Annotated[str, Meta(description="debug, info, warning or error")] = "warning"
     providers: Annotated[
         dict[str, str], Meta(description="Host suffixes to provider names, before the built-in ones")
@@ -126,15 +147,29 @@ def _convert(values: dict[str, Any]) -> Settings:
         raise ConfigError(f"bad setting: {error}") from error
     for name in ("listen", "metrics_listen"):
         host_port(getattr(settings, name), name)
+    for name in ("include", "exclude"):
+        _check_expressions(getattr(settings, name), name)
     for pattern, changes in settings.stall_models.items():
         unknown = changes.keys() - set(StallThresholds.__struct_fields__)
         if unknown:
             raise ConfigError(
                 f"bad setting: stall_models.{pattern!r} has {', '.join(sorted(unknown))}, which is no phase"
             )
+    if settings.otel_endpoint is not None and not settings.otel_endpoint.startswith(("http://", "https://")):
+        raise ConfigError(f"bad setting: otel_endpoint is {settings.otel_endpoint!r}, not a URL like http://host:4318")
+    if settings.websocket_history not in ("auto", "keep", "drop"):
+        raise ConfigError(f"bad setting: websocket_history is {settings.websocket_history!r}, not auto, keep or drop")
     if settings.log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise ConfigError(f"bad setting: log_level is {settings.log_level!r}, not debug, info, warning or error")
     return settings
+
+
+def _check_expressions(expressions: Sequence[str], name: str) -> None:
+    for expression in expressions:
+        try:
+            re.compile(expression)
+        except re.error as error:
+            raise ConfigError(f"bad setting: {name} has {expression!r}, no regular expression: {error}") from error
 
 
 def _read_file(file: Path) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Bodies that are one document: their first JSON value, the error they state, and whether they are a web page."""
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from sidecar.dialects import errors
 from sidecar.dialects.signals import InBandError
 from sidecar.framing.table import media_type
+
+Kind = Literal["json", "html", ""]
 
 
 def loads(data: bytes) -> Any:
@@ -30,7 +32,15 @@ def first_value(data: bytes) -> tuple[Any, int]:
 def is_html(data: bytes, headers: dict[str, str]) -> bool:
     """Whether a body is a web page."""
     start = data[:256].lstrip().lower()
-    return media_type(headers.get("content-type", "")) == "text/html" or start.startswith((b"<!doctype html", b"<html"))
+    declared = media_type(headers.get("content-type", "")) == "text/html" and not start.startswith((b"{", b"["))
+    return declared or start.startswith((b"<!doctype html", b"<html"))
+
+
+def kind_of(data: bytes, headers: dict[str, str]) -> Kind:
+    """What a body is, whatever its content type says; empty for one that is neither (or cut off)."""
+    if is_html(data, headers):
+        return "html"
+    return "json" if isinstance(first_value(data)[0], (dict, list)) else ""
 
 
 def error_in(data: bytes, status: int) -> InBandError:

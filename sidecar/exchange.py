@@ -7,13 +7,13 @@ import msgspec
 from sidecar.body import Body
 from sidecar.capture.records import Chunk, Ended, Lost, Opened, RequestBody, RequestSent, ResponseHead
 from sidecar.capture.tap import REQUEST_COPY_LIMIT
-from sidecar.dialects import table
+from sidecar.dialects import socket_table, table
 from sidecar.dialects.base import Dialect
 from sidecar.dialects.request import Head, Request, read_request
 from sidecar.dialects.request_content import RequestContent, read_content
-from sidecar.dialects.signals import Malformed
+from sidecar.dialects.signals import Annotation, Malformed
 from sidecar.dialects.usage_headers import usage_of_headers
-from sidecar.documents import error_in, first_value, is_html, loads
+from sidecar.documents import Kind, error_in, first_value, is_html, kind_of, loads
 from sidecar.encoding import content_decoder
 from sidecar.framing.frame import Frame
 from sidecar.framing.sse import SseDecoder
@@ -40,9 +40,13 @@ class Exchange:
         self.opened = opened
         self.limits = limits
         self.head = Head.of(opened.method, opened.host, opened.port, opened.target, lower(opened.headers))
-        self.row = table.pick(self.head)
+        self.row = socket_table.row_of(self.head) if socket_table.is_upgrade(self.head) else table.pick(self.head)
         self.request: Request = Request(self.head)
         self.t0: int | None = None
+        self.t0_source: str | None = None
+        """The message of a WebSocket that t0 stands for."""
+        self.socket: str | None = None
+        """Id of the WebSocket in which the exchange is one response; None for a request of its own."""
         self.status: int | None = None
         self.headers_at: int | None = None
         self.response_headers: dict[str, str] = {}
@@ -67,6 +71,8 @@ class Exchange:
         """Whether the reads are those of the wire; False for what was piped into a file without its timing."""
         self.parsed = True
         """Whether the body could be read by a dialect."""
+        self.document: Kind = ""
+        """What a body that is one document is."""
         self.dialect: Dialect | None = None
         self.request_content: RequestContent | None = None
         self._keep_content = keep_content
@@ -191,7 +197,7 @@ class Exchange:
             self._whole(frame)
             return
         data = frame.data
-        if data is None and not frame.stray and frame.headers is None:
+        if data is None and not (frame.stray or frame.torn) and frame.headers is None:
             return
         if frame.complete:
             self._interpret(frame)
@@ -213,15 +219,17 @@ class Exchange:
         assert self.body is not None
         assert self.body.framing is not None
         habit = _UNENDED.get(self.body.framing.name)
+        dialect = self.dialect or self.row.dialect(self.request)
         if habit is None:
             cut = "truncated_frame" if self.body.framing.name == "eventstream" else "truncated_json_event"
             self.stream.take_habits([Malformed(cut)])
-        elif self.end == "eof":
+            if frame.event in dialect.terminators:
+                self.stream.take_habits([Annotation("terminator_truncated")])
+        elif self.end == "eof" and (frame.data or frame.stray):
             self._interpret(frame)
             if not self.stream.cut_off:
                 self.stream.notes.add(habit)
         else:
-            dialect = self.dialect or self.row.dialect(self.request)
             self.stream.take_habits(dialect.cut_off(frame))
 
     def _confirm(self, data: bytes, event: str) -> None:
@@ -236,6 +244,7 @@ class Exchange:
     def _whole(self, frame: Frame) -> None:
         """A whole body: of an error, or the answer to a request that was not streamed."""
         data = frame.data
+        self.document = kind_of(data or b"", self.response_headers)
         if self.status is not None and self.is_error_status:
             self.stream.error = error_in(data or b"", self.status)
             self._note_html(data)

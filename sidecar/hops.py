@@ -7,14 +7,17 @@ the evidence says, the more the answers have to agree. What could be paired in t
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
-from sidecar.stream.hop import Evidence, Hop, call_agrees, compare, reached, texts_agree
-from sidecar.stream.summary import Summary, ToolCallSummary
+from sidecar.stream.enclosing import Place, elsewhere, encloses, place, server
+from sidecar.stream.hop import Evidence, Hop, compare
+from sidecar.stream.summary import Summary
 
+IN_FLIGHT_KEPT = 100_000
+"""Exchanges in flight, at most."""
 EXCHANGES_KEPT = 2048
 """Exchanges that are over and wait for their other side."""
 KEPT_SECONDS = 600.0
@@ -25,18 +28,13 @@ _CROWD = 32  # exchanges under one key from which on it tells nothing apart
 _IDS_KEPT = 4096
 _KEPT_CHARS = 4096  # of each text of an exchange that is over
 _LATE = 2_000_000_000  # nanoseconds by which the records of one proxy may lag behind those of another
-_AFTER_END = 1_000_000_000  # nanoseconds that the inner answer may go on when the outer one is over
-_FORWARDED_WITHIN = 250_000_000  # nanoseconds in which a hop that has nothing to wait for passes a request on
-_ROUNDED = 2_000_000  # nanoseconds by which times out of a file may be off
 
 Unjoined = Literal["ambiguous", "evicted"]
 type Shared = tuple[Evidence, str]
-type Place = tuple[int, str]
-"""Worker and listener; the listener is empty where both are unknown."""
 
 
 class _Entry(msgspec.Struct, eq=False):
-    key: Hashable
+    key: int
     opened_at: int
     place: Place
     shared: tuple[Shared, ...] = ()
@@ -50,7 +48,7 @@ class _Entry(msgspec.Struct, eq=False):
 class Pair(msgspec.Struct, frozen=True):
     """Two exchanges that are one stream."""
 
-    key: Hashable
+    key: int
     """Of the outer side."""
     outer: Summary
     """Without request content, long texts cut."""
@@ -58,7 +56,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Hops:
-    """Follows exchanges, each by a key of the caller's: `opened`, `requested`, and `ended` or `dropped`, once each.
+    """Follows exchanges, each by a number of the caller's: `opened`, `requested`, and `ended` or `dropped`, once each.
 
     `unjoined` is told each exchange that found no partner although it may have one: several fit, or it had to make
     room. Times are nanoseconds of the records' clock.
@@ -70,11 +68,14 @@ class Hops:
         *,
         limit: int = EXCHANGES_KEPT,
         kept_seconds: float = KEPT_SECONDS,
+        tolerance: int = 0,
     ) -> None:
+        """`tolerance`: nanoseconds by which times may be off, where they were rounded."""
         self._unjoined = unjoined
         self._limit = limit
         self._kept = round(kept_seconds * 1e9)
-        self._live: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._tolerance = tolerance
+        self._live: OrderedDict[int, _Entry] = OrderedDict()
         self._over: deque[_Entry] = deque()
         self._groups: dict[Shared, dict[_Entry, None]] = {}
         self._ids: OrderedDict[tuple[object, ...], None] = OrderedDict()
@@ -85,25 +86,28 @@ class Hops:
     def __len__(self) -> int:
         return len(self._live) + len(self._over)
 
-    def opened(self, key: Hashable, at: int, place: Place) -> None:
+    def opened(self, key: int, at: int, place: Place) -> None:
         """An exchange was opened."""
         self._place = self._place or place
         self._several = self._several or place != self._place or not place[1]
+        self.dropped(key)
         self._live[key] = _Entry(key, at, place)
+        if len(self._live) > IN_FLIGHT_KEPT:  # only a writer that opens the same exchange again and again gets here
+            self.dropped(next(iter(self._live)))
 
-    def requested(self, key: Hashable, traceparent: str | None, body_digest: str) -> None:
+    def requested(self, key: int, traceparent: str | None, body_digest: str) -> None:
         """Its request is complete."""
         entry = self._live.get(key)
         if entry is not None and not entry.shared:
             self._enter(entry, _shared_by_request(traceparent, body_digest))
 
-    def dropped(self, key: Hashable) -> None:
+    def dropped(self, key: int) -> None:
         """It is over and gets no verdict."""
         entry = self._live.pop(key, None)
         if entry is not None:
             self._leave(entry)
 
-    def ended(self, key: Hashable, summary: Summary) -> list[Pair]:
+    def ended(self, key: int, summary: Summary) -> list[Pair]:
         """It is over: the pairs that can be told now."""
         entry = self._live.pop(key, None)
         if entry is None:
@@ -111,7 +115,7 @@ class Hops:
         if not self._several or summary.outcome == "lost":
             self._leave(entry)
             return []
-        entry.summary = _slim(summary)
+        entry.summary = slim(summary)
         self._over.append(entry)
         if summary.response_id and len(summary.response_id) <= _KEPT_CHARS:
             self._note_id(summary.response_id, summary)
@@ -134,7 +138,7 @@ class Hops:
 
     def _note_id(self, id: str, summary: Summary) -> None:
         """An id that one place gets twice from one server names no stream: a cached answer, a fixed or a forged id."""
-        seen = (*_place(summary), *_server(summary), id)
+        seen = (*place(summary), *server(summary), id)
         if seen in self._ids:
             _remember(self._reused, id)
         _remember(self._ids, seen)
@@ -198,12 +202,14 @@ class Hops:
         fits = {
             entry: entry.summary
             for entry in group
-            if entry.summary is not None and not entry.has_outer and encloses(outer, entry.summary, evidence)
+            if entry.summary is not None
+            and not entry.has_outer
+            and encloses(outer, entry.summary, evidence, self._tolerance)
         }
         return [
             entry
-            for entry, summary in fits.items()
-            if not any(other is not entry and encloses(between, summary, evidence) for other, between in fits.items())
+            for entry, inner in fits.items()
+            if not any(encloses(between, inner, evidence, self._tolerance) for between in fits.values())
         ]
 
 
@@ -217,7 +223,7 @@ def _shared_by_request(traceparent: str | None, body_digest: str) -> list[Shared
     return found
 
 
-def _slim(summary: Summary) -> Summary:
+def slim(summary: Summary) -> Summary:
     """What is kept for the comparison: no request content, long texts by their beginning."""
     cut: dict[str, object] = {
         name: value[:_KEPT_CHARS]
@@ -236,7 +242,7 @@ def _pending(outer: _Entry, entry: _Entry) -> bool:
     """Whether an exchange in flight may turn out to be the inner side."""
     assert outer.summary is not None
     inside = outer.opened_at < entry.opened_at <= outer.summary.ended_at
-    return entry.summary is None and inside and _elsewhere(outer.place, entry.place)
+    return entry.summary is None and inside and elsewhere(outer.place, entry.place)
 
 
 def _remember[T](kept: OrderedDict[T, None], value: T) -> None:
@@ -244,59 +250,3 @@ def _remember[T](kept: OrderedDict[T, None], value: T) -> None:
     kept.move_to_end(value)
     if len(kept) > _IDS_KEPT:
         kept.popitem(last=False)
-
-
-def _place(summary: Summary) -> Place:
-    return summary.worker, summary.listener
-
-
-def _server(summary: Summary) -> tuple[str, int]:
-    return summary.server_address, summary.server_port
-
-
-def _elsewhere(one: Place, other: Place) -> bool:
-    """Whether two places differ; unknown ones (of capture files) may."""
-    return one != other or not one[1]
-
-
-def encloses(outer: Summary, inner: Summary, evidence: Evidence) -> bool:
-    """Whether two exchanges that share this evidence can be one stream after and before a hop."""
-    if not _elsewhere(_place(outer), _place(inner)) or _server(outer) == _server(inner):
-        return False
-    if not outer.opened_at < inner.opened_at <= outer.ended_at or not _flows_outwards(outer, inner):
-        return False
-    if evidence == "response_id":
-        return True
-    agree = _answers_agree(outer, inner)
-    if agree is not None:
-        return agree
-    if outer.worker == inner.worker and outer.client and inner.client and outer.client != inner.client:
-        return True  # somebody else sent the inner one: the gateway
-    return evidence == "request" and inner.opened_at - (outer.t0 or outer.opened_at) <= _FORWARDED_WITHIN
-
-
-def _flows_outwards(outer: Summary, inner: Summary) -> bool:
-    """Whether all that came out of the hop had gone in before."""
-    came = reached(outer, "first_token")
-    if came is not None:
-        went = reached(inner, "first_token") or reached(inner, "first_byte")
-        if went is None or went > came + _ROUNDED:
-            return False
-    last = reached(inner, "last_token") or inner.ended_at
-    return outer.end != "eof" or last <= outer.ended_at + _AFTER_END
-
-
-def _arguments_agree(one: ToolCallSummary, other: ToolCallSummary) -> bool:
-    return texts_agree(one.arguments, other.arguments) is not False or call_agrees(one, other)
-
-
-def _answers_agree(outer: Summary, inner: Summary) -> bool | None:
-    """Whether the answers begin alike; None where there is too little of one of them to say."""
-    for one, other in ((outer.text, inner.text), (outer.reasoning_text, inner.reasoning_text)):
-        agree = texts_agree(one, other)
-        if agree is not None:
-            return agree
-    if outer.tool_calls and inner.tool_calls:
-        pairs = zip(outer.tool_calls, inner.tool_calls, strict=False)
-        return all(one.name == other.name and _arguments_agree(one, other) for one, other in pairs)
-    return None

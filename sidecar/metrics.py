@@ -45,6 +45,7 @@ SILENCE_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 100, 120, 300, 600, 1800
 HEARTBEAT_BUCKETS = (0.5, 1, 2, 5, 10, 15, 20, 25, 30, 45, 60, 100, 120, 300)
 AFTER_DISCONNECT_BUCKETS = (0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 RATIO_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.1, 1.5, 2, 5, 10)
+SESSION_BUCKETS = (1, 5, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 2700, 3600, 7200)
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -156,6 +157,24 @@ NEW_QUIRKS = _stream(
     "quirk",
     "severity",
 )
+SESSIONS_IN_FLIGHT = _stream(
+    "llm_websocket_sessions_in_flight",
+    "gauge",
+    "WebSockets that are open. Those of an unknown dialect are counted without their address.",
+)
+SESSIONS = _stream(
+    "llm_websocket_sessions_total",
+    "counter",
+    "WebSockets that were closed, by close code (1006: the connection broke, 1005: none given) and by whom.",
+    "close_code",
+    "closed_by",
+)
+SESSION_SECONDS = _stream(
+    "llm_websocket_session_seconds",
+    "histogram",
+    "Seconds from the answer to the upgrade to the close of the WebSocket.",
+    buckets=SESSION_BUCKETS,
+)
 IN_FLIGHT = _stream("llm_streams_in_flight", "gauge", "Exchanges in flight, by phase.", "phase")
 STALLED = _stream("llm_streams_stalled", "gauge", "Exchanges that are stalled now, by phase.", "phase")
 OLDEST_SILENCE = _stream(
@@ -176,7 +195,9 @@ AFTER_DISCONNECT = _stream(
     buckets=AFTER_DISCONNECT_BUCKETS,
 )
 
-HOPS = _hop("llm_hop_streams_total", "counter", "Streams seen on both sides of a hop, by what they were joined.", "evidence")
+HOPS = _hop(
+    "llm_hop_streams_total", "counter", "Streams seen on both sides of a hop, by what they were joined.", "evidence"
+)
 HOP_FIRST_TOKEN = _hop(
     "llm_hop_added_first_token_seconds",
     "histogram",
@@ -297,6 +318,9 @@ METRICS: tuple[Metric, ...] = (
     LONG_SILENCES,
     EARLY_ENDS,
     NEW_QUIRKS,
+    SESSIONS_IN_FLIGHT,
+    SESSIONS,
+    SESSION_SECONDS,
     IN_FLIGHT,
     STALLED,
     OLDEST_SILENCE,

@@ -85,28 +85,59 @@ async def run(
     modes = modes_of(settings)
     logging.getLogger().setLevel(settings.log_level.upper())
     side = ProxySide(settings)
+    stopping = _Stopping()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_report)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.stop)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     try:
         await side.start()
+        master = stopping.master = _master(settings, modes, set_options, side)
+        server = master.addons.get("proxyserver")
+
+        def up() -> None:
+            _log_to_stderr()
+            ready(_addresses(server), side.addresses)
+
+        master.addons.add(_Ready(up))
+        await master.run()
     except AnalyzerFailed as error:
         raise StartError(str(error)) from error
-    try:
-        master = _master(settings, modes, set_options, side)
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(_report)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, master.shutdown)
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-        server = master.addons.get("proxyserver")
-        master.addons.add(_Ready(lambda: ready(_addresses(server), side.addresses)))
-        await master.run()
+    except asyncio.CancelledError:
+        if not stopping.asked:
+            raise
     finally:
         await side.stop()
+
+
+class _Stopping:
+    """What a signal does: it ends the proxy in order, or, before there is one, breaks off the start."""
+
+    def __init__(self) -> None:
+        self.master: Master | None = None
+        self.asked = False
+        self._task = asyncio.current_task()
+
+    def stop(self) -> None:
+        self.asked = True
+        if self.master is not None:
+            self.master.shutdown()
+        elif self._task is not None:
+            self._task.cancel()
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Connections open at the end are cancelled, which asyncio before Python 3.12.2 mistakes for an error."""
     if not isinstance(context.get("exception"), asyncio.CancelledError):
         loop.default_exception_handler(context)
+
+
+def _log_to_stderr() -> None:
+    """From now on; what goes wrong before is the one line of a StartError."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+    logging.getLogger().addHandler(handler)
 
 
 class _Ready:
@@ -122,12 +153,12 @@ class _Ready:
 
 
 def _addresses(server: proxyserver.Proxyserver) -> list[str]:
-    found = []
+    found: dict[str, None] = {}  # in order; TCP and UDP (HTTP/3) of one port are one address
     for instance in server.servers:
         for address in instance.listen_addrs:
             host, port = address[0], address[1]
-            found.append(f"{f'[{host}]' if ':' in host else host}:{port} ({instance.mode.full_spec})")
-    return found
+            found[f"{f'[{host}]' if ':' in host else host}:{port} ({instance.mode.full_spec})"] = None
+    return list(found)
 
 
 def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str], side: ProxySide) -> Master:

@@ -56,9 +56,8 @@ class ProxySide:
             self.supervisor = Supervisor(path, self.settings)
             try:
                 self.addresses = await self.supervisor.start()
-            except AnalyzerFailed as error:
+            except AnalyzerFailed:
                 shutil.rmtree(self._directory, ignore_errors=True)
-                logger.error("sidecar: %s", error)
                 raise
             logger.info("sidecar: metrics at %s", self.addresses.get("metrics"))
             self._spawn(self.supervisor.watch())

@@ -4,7 +4,7 @@ import secrets
 from collections import OrderedDict
 
 from sidecar import metrics as m
-from sidecar.attempts import Attempts
+from sidecar.attempts import After, Attempts
 from sidecar.exchange import Exchange
 from sidecar.export.labels import LabelValues
 from sidecar.export.observe import observe_hop
@@ -36,12 +36,10 @@ class Relations:
         opened = exchange.opened
         self._joining.opened(id(exchange), opened.at, (opened.worker, opened.listener))
 
-    def requested(self, exchange: Exchange, labels: tuple[str, ...], at: int) -> None:
-        """The request is complete; `labels` are those of its stream."""
+    def requested(self, exchange: Exchange, at: int) -> After | None:
+        """The request is complete: what it retries, if anything."""
         self._joining.requested(id(exchange), exchange.head.headers.get("traceparent"), exchange.body_digest)
-        after = self._attempts.requested(exchange, at)
-        if after is not None:
-            self._series.add(m.RETRIES, (*labels, after))
+        return self._attempts.requested(exchange, at)
 
     def dropped(self, exchange: Exchange) -> None:
         """It gets no summary."""

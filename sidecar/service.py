@@ -9,8 +9,9 @@ from pathlib import Path
 from time import monotonic_ns
 
 from sidecar import metrics as m
-from sidecar.analyzer import Analyzer
+from sidecar.analyzer import Analyzer, version_of
 from sidecar.config import Settings, host_port
+from sidecar.export import telemetry
 from sidecar.export.estimate import TokenEstimator, TokenizerMissing
 from sidecar.export.prometheus import Exposition
 from sidecar.export.view import View
@@ -41,9 +42,19 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         analyzer.refresh()
         analyzer.series.set(m.WRITERS_REJECTED, (), receiver.rejected)
         analyzer.series.set(m.PROXIES, (), receiver.connections)
+        if exports is not None:
+            exports.publish()
+
+    try:
+        exports = telemetry.start(settings, analyzer.series, refresh, version_of("llm-sidecar"))
+    except telemetry.ExporterError as error:
+        await receiver.stop()
+        raise StartError(str(error)) from error
+    if exports is not None:
+        analyzer.record_span = exports.record
 
     view = View(
-        analyzer.exchanges.values,
+        analyzer.in_flight,
         lambda: analyzer.recent,
         analyzer.lag,
         monotonic_ns,
@@ -61,7 +72,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
             "choose another address with --metrics-listen"
         ) from error
     ready({"socket": settings.socket, "page": f"{base}/", "metrics": f"{base}/metrics"})
-    ticking = asyncio.create_task(_tick(analyzer))
+    ticking = asyncio.create_task(_tick(analyzer, exports))
     try:
         await until
     finally:
@@ -73,6 +84,8 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         analyzer.stop()
         if estimator is not None:
             estimator.close()
+        if exports is not None:
+            await exports.stop()
 
 
 def _estimator(analyzer: Analyzer) -> TokenEstimator:
@@ -90,11 +103,13 @@ def _estimator(analyzer: Analyzer) -> TokenEstimator:
     return estimator
 
 
-async def _tick(analyzer: Analyzer) -> None:
+async def _tick(analyzer: Analyzer, exports: telemetry.Telemetry | None) -> None:
     ticks = 0
     while True:
         await asyncio.sleep(TICK_SECONDS)
         analyzer.tick()
+        if exports is not None:
+            exports.tick(analyzer.in_flight(), monotonic_ns())
         ticks += 1
         if ticks % TICKS_PER_SAVE == 0:
             analyzer.memory.save()

@@ -41,6 +41,7 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         usage=usage,
         thresholds=thresholds,
         timed=exchange.timed,
+        document=exchange.document,
     )
     lost = outcome == "lost"
     request = exchange.request
@@ -53,6 +54,8 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         wall_ns=opened.wall_ns,
         opened_at=opened.at,
         t0=exchange.t0,
+        t0_source=exchange.t0_source,
+        socket=exchange.socket,
         ended_at=ended_at,
         traceparent=exchange.head.headers.get("traceparent"),
         tracestate=exchange.head.headers.get("tracestate"),
@@ -87,6 +90,7 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         error_at=stream.error_at,
         quirks=detect(evidence),
         usage=None if lost else usage,
+        usage_audio=None if lost or usage is None else dict(stream.usage.audio) or None,
         usage_source=None if usage is None or lost else "reported" if outcome in _ENDED_WELL else "partial",
         usage_state=_usage_state(exchange, usage, outcome),
         tokens=tokens,
@@ -105,6 +109,7 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         text_chars=stream.text.chars(),
         text=stream.text.text(None if "choice_index_unstable" in stream.notes else 0),
         reasoning_text=stream.reasoning.text(),
+        transcript=stream.transcript.text(),
         request=_parameters(exchange),
         request_content=exchange.request_content,
         service_tier=stream.identity.service_tier,
@@ -152,6 +157,7 @@ def _ending(exchange: Exchange) -> Ending:
         blocked="prompt_blocked" in stream.notes,
         has_terminators=bool(dialect.terminators) or (exchange.body is not None and exchange.body.is_array),
         has_finish=dialect.has_finish,
+        in_socket=exchange.socket is not None,
     )
 
 
@@ -175,6 +181,7 @@ def _milestones(exchange: Exchange, ended_at: int) -> dict[str, float]:
         "first_event": stream.first_event_at,
         "first_token": stream.first_output_at,
         "first_visible_token": stream.first_visible_at,
+        "first_audio": stream.first_audio_at,
         "last_token": stream.last_output_at,
         "terminator": stream.terminator_at,
         "end": ended_at if exchange.end != "open" else None,
@@ -210,11 +217,14 @@ def _tokens(exchange: Exchange, usage: dict[str, int]) -> Tokens:
 
 
 def _time_per_output_token(exchange: Exchange, tokens: Tokens | None) -> float | None:
-    """(last token − first token) / (output tokens − 1), only with a reported count above one."""
+    """(last token − first token) / (output tokens − 1), only with a reported count above one.
+
+    Without the time in which the stream waited for its client.
+    """
     first, last = exchange.stream.first_output_at, exchange.stream.last_output_at
     if tokens is None or tokens.output is None or tokens.output < 2 or first is None or last is None or last <= first:
         return None
-    return (last - first) / 1e9 / (tokens.output - 1)
+    return (last - first - exchange.stream.waited) / 1e9 / (tokens.output - 1)
 
 
 def _usage_state(exchange: Exchange, usage: dict[str, int] | None, outcome: Outcome) -> str:

@@ -94,9 +94,7 @@ def quality(thresholds: Thresholds) -> Group:
             Alert(
                 "LLMUsageMissing",
                 "warning",
-                share(
-                    counted(UPSTREAM, m.USAGE, t.window, state="missing"), usage, t.usage_missing_share, t.at_least
-                ),
+                share(counted(UPSTREAM, m.USAGE, t.window, state="missing"), usage, t.usage_missing_share, t.at_least),
                 f"Usage of {STREAM} is missing",
                 f"{_PERCENT} of the exchanges in {t.window} that asked for usage got none: what they cost is not in "
                 "llm_stream_tokens_total, nor in anything else that reads the stream.",
@@ -114,9 +112,7 @@ def quality(thresholds: Thresholds) -> Group:
     )
 
 
-def _share_of(
-    t: Thresholds, by: tuple[str, ...], outcome: str, above: float, *, streaming: str = "true"
-) -> str:
+def _share_of(t: Thresholds, by: tuple[str, ...], outcome: str, above: float, *, streaming: str = "true") -> str:
     of = {"streaming": streaming} if streaming else {}
     part = counted(by, m.STREAMS, t.window, outcome=outcome, **of)
     return share(part, counted(by, m.STREAMS, t.window, **of), above, t.at_least)

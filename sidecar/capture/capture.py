@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from sidecar.capture.outbox import Item, Outbox
 from sidecar.capture.records import Ended, Opened
+from sidecar.capture.sockets import SocketTap
 from sidecar.capture.tap import Tap
 
 
@@ -24,6 +25,12 @@ class Capture:
     def open(self, opened: Opened, *, held: bool) -> Tap:
         """Start copying an exchange."""
         tap = Tap(opened, self.outbox, held=held)
+        self._taps[tap.stream] = tap
+        return tap
+
+    def open_socket(self, opened: Opened, *, held: bool) -> SocketTap:
+        """The same for one that asks for a WebSocket; while it is `held`, only that it was there is told."""
+        tap = SocketTap(opened, self.outbox, held=held)
         self._taps[tap.stream] = tap
         return tap
 

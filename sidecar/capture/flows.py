@@ -4,6 +4,7 @@ import os
 import secrets
 from hashlib import blake2b
 from time import monotonic_ns, time_ns
+from typing import Literal
 
 from mitmproxy import http
 
@@ -12,7 +13,13 @@ from sidecar.capture.ends import kind_of_failure
 from sidecar.capture.interest import Chooser, Interest
 from sidecar.capture.records import EndedKind, Opened, ResponseHead
 from sidecar.capture.redaction import redact_headers, redact_target
+from sidecar.capture.sockets import SocketTap
 from sidecar.capture.tap import Tap
+
+History = Literal["all", "not copied", "none"]
+"""Of which WebSockets mitmproxy keeps the messages: of all, of those that are not copied, of none."""
+
+_ABNORMAL = 1006  # no close frame came: the connection broke
 
 
 class FlowTaps:
@@ -22,6 +29,7 @@ class FlowTaps:
         self._capture = capture
         self._chooser = chooser
         self._allowed = allowed_headers
+        self.history: History = "all"
         self._taps: dict[str, Tap] = {}
         self._worker = os.getpid()
         self._salt = secrets.token_bytes(32)
@@ -29,14 +37,27 @@ class FlowTaps:
     def request_head(self, flow: http.HTTPFlow) -> None:
         """The request head came: stream the body, copied or not; no flow is ever buffered whole."""
         request = flow.request
-        upgrade = "upgrade" in request.headers
-        interest = self._chooser.of_request(request.method, request.host, request.path, upgrade=upgrade)
+        upgrade = request.headers.get("upgrade", "").lower()
+        if upgrade == "websocket":
+            self._socket_head(flow)
+            return
+        interest = self._chooser.of_request(request.method, request.host, request.path, upgrade=bool(upgrade))
         if interest is Interest.NO:
             request.stream = True
             return
         tap = self._capture.open(self._opened(flow), held=interest is Interest.MAYBE)
         self._taps[flow.id] = tap
         request.stream = tap.request_chunk
+
+    def _socket_head(self, flow: http.HTTPFlow) -> None:
+        """The same of a request for a WebSocket, which has no body."""
+        interest = self._chooser.of_socket(flow.request.host, flow.request.path)
+        if interest is Interest.NO:
+            flow.request.stream = True
+            return
+        tap = self._capture.open_socket(self._opened(flow), held=interest is Interest.MAYBE)
+        self._taps[flow.id] = tap
+        flow.request.stream = tap.request_chunk
 
     def _opened(self, flow: http.HTTPFlow) -> Opened:
         request = flow.request
@@ -77,7 +98,7 @@ class FlowTaps:
         tap = self._taps.get(flow.id)
         if response.status_code == 101:
             if tap is not None:
-                self._forget(flow, tap)
+                self._switched(flow, tap)
             return
         if tap is not None and tap.held:
             if self._chooser.confirmed_by(response.headers.get("content-type", "")):
@@ -89,22 +110,56 @@ class FlowTaps:
             response.stream = True
             return
         response.stream = tap.response_chunk
-        tap.response_head(
-            ResponseHead(
-                tap.stream,
-                monotonic_ns(),
-                response.status_code,
-                response.http_version,
-                redact_headers(response.headers.fields, self._allowed),
-            )
-        )
+        tap.response_head(self._head_of(response, tap))
+
+    def _head_of(self, response: http.Response, tap: Tap) -> ResponseHead:
+        headers = redact_headers(response.headers.fields, self._allowed)
+        return ResponseHead(tap.stream, monotonic_ns(), response.status_code, response.http_version, headers)
+
+    def _switched(self, flow: http.HTTPFlow, tap: Tap) -> None:
+        """Another protocol follows: a WebSocket is read as one, anything else is none of ours."""
+        assert flow.response is not None
+        if isinstance(tap, SocketTap):
+            tap.upgraded(self._head_of(flow.response, tap))
+        else:
+            self._forget(flow, tap)
+
+    def message(self, flow: http.HTTPFlow) -> None:
+        """A message of a WebSocket is about to go on. mitmproxy would keep all of them for as long as the flow lives:
+        those before the latest are let go of where nobody reads them. Other addons find the latest where it always is.
+        """
+        socket = flow.websocket
+        if socket is None or not flow.live:  # a flow read from a file
+            return
+        tap = self._taps.get(flow.id)
+        copied = isinstance(tap, SocketTap) and tap.copies
+        for latest in socket.messages[-1:]:
+            if isinstance(tap, SocketTap) and not latest.dropped:
+                tap.message(latest.content, from_client=latest.from_client, text=latest.is_text)
+        if self.history == "none" or (copied and self.history == "not copied"):
+            del socket.messages[:-1]
+
+    def socket_closed(self, flow: http.HTTPFlow) -> None:
+        """A WebSocket is closed."""
+        tap = self._taps.pop(flow.id, None)
+        socket = flow.websocket
+        if not isinstance(tap, SocketTap) or socket is None:
+            return
+        lost = socket.close_code == _ABNORMAL
+        kind: EndedKind = "client_disconnect" if socket.closed_by_client else "upstream_reset" if lost else "eof"
+        tap.closed(kind, socket.close_code, socket.close_reason or "")
 
     def _forget(self, flow: http.HTTPFlow, tap: Tap) -> None:
         del self._taps[flow.id]
         self._capture.forget(tap)
 
     def response_done(self, flow: http.HTTPFlow) -> None:
-        """The response is complete."""
+        """The response is complete; a WebSocket only begins with it."""
+        if flow.websocket is not None:
+            return
+        tap = self._taps.get(flow.id)
+        if tap is not None and flow.response is not None and flow.response.status_code == 101:
+            tap.lost = True  # mitmproxy was told not to read WebSockets: the rest passes it as bytes
         self._end(flow, "eof", "")
 
     def failed(self, flow: http.HTTPFlow) -> None:

@@ -11,7 +11,7 @@ class Interest(Enum):
 
     YES = "yes"
     MAYBE = "maybe"
-    """Held back until the response says that it streams."""
+    """Held back until the response says that it streams; of a WebSocket, counted and not copied."""
     NO = "no"
 
 
@@ -41,6 +41,13 @@ KNOWN: tuple[Row, ...] = (
     Row(r"/rerank$", "rerank"),
 )
 
+SOCKETS: tuple[Row, ...] = (
+    Row(r"/realtime$", "OpenAI Realtime, and what is compatible with it"),
+    Row(r"/responses$", "OpenAI responses"),
+    Row(r"[./]BidiGenerateContent(Constrained)?$", "Gemini Live"),
+)
+"""WebSockets in which LLMs answer, by the path of the upgrade."""
+
 CONFIRMING_TYPES = frozenset(
     {
         "text/event-stream",
@@ -64,6 +71,7 @@ class Chooser:
         self._include = _compile(include)
         self._exclude = _compile(exclude)
         self._known = re.compile("|".join(f"(?:{row.path})" for row in KNOWN))
+        self._sockets = re.compile("|".join(f"(?:{row.path})" for row in SOCKETS))
 
     def of_request(self, method: str, host: str, target: str, *, upgrade: bool = False) -> Interest:
         """What the request head says. `target` may carry a query, which is not looked at."""
@@ -76,6 +84,15 @@ class Chooser:
         if method == "POST" and self._known.search(path.rstrip("/")):
             return Interest.YES
         return Interest.MAYBE
+
+    def of_socket(self, host: str, target: str) -> Interest:
+        """What the upgrade to a WebSocket says."""
+        path = target.partition("?")[0]
+        place = host + path
+        if _matches(self._exclude, place):
+            return Interest.NO
+        known = _matches(self._include, place) or self._sockets.search(path.rstrip("/")) is not None
+        return Interest.YES if known else Interest.MAYBE
 
     @staticmethod
     def confirmed_by(content_type: str) -> bool:

@@ -11,8 +11,11 @@ _CONTROL_SIZE = 1024
 RECORD_OVERHEAD = 96
 """Bytes that a record is taken to occupy beside its payload."""
 
-type Item = Record | tuple[str, int, int, bytes]
-"""A record, or the tuple that a `Chunk` or `RequestBody` encodes to (cheaper to make on the hot path)."""
+type Piece = tuple[str, int, int, bytes]
+"""What a `Chunk` or `RequestBody` encodes to (cheaper to make on the hot path)."""
+type Whole = tuple[str, int, int, bytes, bool, bool, int]
+"""What a `Message` encodes to."""
+type Item = Record | Piece | Whole
 
 
 class Outbox:

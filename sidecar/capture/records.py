@@ -70,7 +70,9 @@ class Ended(Record, tag="e", frozen=True):
 
     kind: EndedKind
     error: str = ""
-    """The proxy's own words where it did not end well."""
+    """The proxy's own words where it did not end well; of a WebSocket, the reason it was closed with."""
+    code: int | None = None
+    """The close code of a WebSocket."""
 
 
 class Lost(Record, tag="l", frozen=True):
@@ -97,7 +99,19 @@ class Health(Record, tag="p", frozen=True):
     """Largest lag of the event loop since the last report."""
 
 
-AnyRecord = Opened | RequestBody | RequestSent | ResponseHead | Chunk | Ended | Lost | Health
+class Message(Record, tag="m", frozen=True):
+    """One whole WebSocket message as it was forwarded, its fragments joined and its compression undone."""
+
+    data: bytes
+    """All of it, or of a very long one the beginning."""
+    from_client: bool
+    text: bool
+    """Whether it came in text frames, else in binary ones."""
+    size: int
+    """Its length in bytes."""
+
+
+AnyRecord = Opened | RequestBody | RequestSent | ResponseHead | Chunk | Ended | Lost | Health | Message
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):

@@ -25,6 +25,8 @@ HEADER_VALUES = frozenset(
         "anthropic-beta",
         "anthropic-version",
         "retry-after",
+        "sec-websocket-extensions",
+        "sec-websocket-version",
         "server",
         "traceparent",
         "tracestate",
@@ -52,7 +54,10 @@ HEADER_VALUES = frozenset(
 )
 """Headers whose values are copied, request and response."""
 
-QUERY_VALUES = frozenset({"alt", "stream", "stream_format", "api-version", "model", "deployment", "beta"})
+SUBPROTOCOLS = frozenset({"realtime", "openai-beta.realtime-v1"})
+"""WebSocket subprotocols that are copied; browsers, which can set no header, put credentials beside them."""
+
+QUERY_VALUES = frozenset({"alt", "stream", "stream_format", "api-version", "model", "deployment", "beta", "intent"})
 """Query parameters whose values are copied; credentials travel in others (`key`, `access_token`, signatures)."""
 
 
@@ -61,9 +66,18 @@ def redact_headers(headers: Iterable[tuple[bytes, bytes]], extra: frozenset[str]
     kept: Headers = []
     for raw_name, raw_value in headers:
         name = raw_name.decode("latin-1").lower()
-        allowed = name in HEADER_VALUES or name in extra
-        kept.append((name, raw_value.decode("latin-1") if allowed else REDACTED))
+        value = raw_value.decode("latin-1")
+        if name in HEADER_VALUES or name in extra:
+            kept.append((name, value))
+        else:
+            kept.append((name, _known_of(value) if name == "sec-websocket-protocol" else REDACTED))
     return kept
+
+
+def _known_of(protocols: str) -> str:
+    """A list of subprotocols with all but known ones replaced."""
+    names = (name.strip() for name in protocols.split(","))
+    return ", ".join(name if name in SUBPROTOCOLS else REDACTED for name in names)
 
 
 def redact_target(target: str) -> str:

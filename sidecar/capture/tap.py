@@ -3,7 +3,7 @@ read the clock, append and return; they cannot raise, for mitmproxy silently dro
 
 from time import monotonic_ns
 
-from sidecar.capture.outbox import RECORD_OVERHEAD, Item, Outbox
+from sidecar.capture.outbox import RECORD_OVERHEAD, Item, Outbox, Piece, Whole
 from sidecar.capture.records import Ended, EndedKind, Lost, Opened, Record, RequestSent, ResponseHead
 
 REQUEST_COPY_LIMIT = 4 * 1024 * 1024
@@ -126,7 +126,7 @@ class Tap:
             self.lost = True
             self._lost_records += 1
 
-    def _payload(self, item: tuple[str, int, int, bytes]) -> None:
+    def _payload(self, item: Piece | Whole) -> None:
         size = len(item[3])
         if self._held is not None:
             # Held pieces count against the same bound: a proxy full of uploads must not grow either.

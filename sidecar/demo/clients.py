@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import secrets
+from collections.abc import Iterable
 
 import httpx
 import openai
@@ -10,6 +12,9 @@ from sidecar.demo.upstream import PLAYS
 
 _PAUSE = 0.5
 _PATIENCE = 20.0  # seconds after which the demo's own client gives up on a hung stream and asks again
+IMPATIENT = "impatient"
+"""A client that asks the healthy model and leaves in the middle of the answer."""
+_IMPATIENCE = 1.0
 
 
 async def ask_with_sdk(base_url: str, model: str) -> None:
@@ -30,16 +35,22 @@ async def ask_raw(base_url: str, model: str) -> None:
     body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "Say something."}]}
     async with (
         httpx.AsyncClient(timeout=None) as client,  # noqa: S113  # a hung stream is part of the show; `_ask` bounds it
-        client.stream("POST", f"{base_url}/v1/chat/completions", json=body) as response,
+        client.stream("POST", f"{base_url}/v1/chat/completions", json=body, headers=_trace_context()) as response,
     ):
         async for _ in response.aiter_raw():
             pass
 
 
+def _trace_context() -> dict[str, str]:
+    """As a traced application would send it: it links what the sidecar publishes to the application's trace."""
+    return {"traceparent": f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"}
+
+
 async def _ask(base_url: str, model: str, turn: int) -> None:
     ask = ask_with_sdk if turn % 2 == 0 else ask_raw
+    patience = _IMPATIENCE if model == IMPATIENT else _PATIENCE
     with contextlib.suppress(openai.OpenAIError, httpx.HTTPError, TimeoutError):
-        await asyncio.wait_for(ask(base_url, model), _PATIENCE)
+        await asyncio.wait_for(ask(base_url, "healthy" if model == IMPATIENT else model), patience)
 
 
 async def keep_asking(base_url: str, model: str) -> None:
@@ -51,6 +62,6 @@ async def keep_asking(base_url: str, model: str) -> None:
         await asyncio.sleep(_PAUSE)
 
 
-def all_clients(base_url: str) -> list["asyncio.Task[None]"]:
+def all_clients(base_url: str, models: Iterable[str] = PLAYS) -> list["asyncio.Task[None]"]:
     """A client for every kind of stream."""
-    return [asyncio.create_task(keep_asking(base_url, model)) for model in PLAYS]
+    return [asyncio.create_task(keep_asking(base_url, model)) for model in models]

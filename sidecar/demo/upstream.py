@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
+
+from sidecar.demo.engine import Engine, EngineMetrics, Run
 
 TOKEN_SECONDS = 0.04
 _WORDS = [
@@ -37,17 +40,21 @@ type Play = Callable[["Answer"], Awaitable[None]]
 class Answer:
     """Writes one streamed chat completion; `send` puts out one event and flushes it."""
 
-    def __init__(self, handler: RequestHandler, model: str, include_usage: bool) -> None:
-        self._handler = handler
+    def __init__(self, handler: RequestHandler, model: str, include_usage: bool, run: Run) -> None:
+        self.handler = handler
         self._model = model
+        self._run = run
+        self._id = f"chatcmpl-{secrets.token_hex(8)}"
         self.include_usage = include_usage
 
     async def send(self, *deltas: dict[str, Any], finish: str | None = None, flush: bool = True) -> None:
         """One chunk per delta, each an event of its own."""
         for delta in deltas:
-            self._write({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+            if any(delta.get(kind) for kind in ("content", "reasoning_content", "tool_calls")):
+                self._run.token()
+            self.event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
         if flush:
-            await self._handler.flush()
+            await self.handler.flush()
 
     async def words(self, count: int, *, pause: float = TOKEN_SECONDS, flush: bool = True) -> None:
         """So many words of text, a pause between them."""
@@ -60,19 +67,20 @@ class Answer:
         await self.send({}, finish=reason, flush=flush)
         if self.include_usage:
             counts = {"prompt_tokens": 12, "completion_tokens": tokens, "total_tokens": 12 + tokens}
-            self._write({"choices": [], "usage": counts})
+            self.event({"choices": [], "usage": counts})
         if done:
-            self._handler.write("data: [DONE]\n\n")
-        await self._handler.flush()
+            self.handler.write("data: [DONE]\n\n")
+        await self.handler.flush()
 
     async def error(self, message: str, kind: str) -> None:
         """An error inside the stream."""
-        self._write({"error": {"message": message, "type": kind, "code": 503}}, bare=True)
-        await self._handler.flush()
+        self.event({"error": {"message": message, "type": kind, "code": 503}}, bare=True)
+        await self.handler.flush()
 
-    def _write(self, event: dict[str, Any], *, bare: bool = False) -> None:
-        envelope = {"id": "chatcmpl-demo", "object": "chat.completion.chunk", "created": 0, "model": self._model}
-        self._handler.write(f"data: {json.dumps(event if bare else envelope | event)}\n\n")
+    def event(self, event: dict[str, Any], *, bare: bool = False) -> None:
+        """Put one event out, to be flushed."""
+        envelope = {"id": self._id, "object": "chat.completion.chunk", "created": 0, "model": self._model}
+        self.handler.write(f"data: {json.dumps(event if bare else envelope | event)}\n\n")
 
 
 async def healthy(answer: Answer) -> None:
@@ -141,27 +149,38 @@ PLAYS: dict[str, Play] = {
 """By the name of the model that a request asks for."""
 
 
+LATE_HEAD = frozenset({"buffered"})
+"""Plays before which no response head is sent."""
+
+
 class _Chat(RequestHandler):
     _playing: "asyncio.Future[None] | None" = None
+
+    def initialize(self, plays: Mapping[str, Play], late_head: frozenset[str], engine: Engine) -> None:
+        self._plays = plays
+        self._late_head = late_head
+        self._engine = engine
 
     async def post(self) -> None:
         try:
             body = json.loads(self.request.body)
             model = body["model"]
-            play = PLAYS[model]
+            play = self._plays[model]
         except (ValueError, KeyError, TypeError):
             self.set_status(404)
-            names = ", ".join(PLAYS)
+            names = ", ".join(self._plays)
             self.finish({"error": {"message": f"models here: {names}", "type": "invalid_request_error", "code": None}})
             return
         options = body.get("stream_options") or {}
         self.set_header("Content-Type", "text/event-stream")
-        if model != "buffered":
-            self.set_header("X-Accel-Buffering", "no")
-            await self.flush()
-        self._playing = asyncio.ensure_future(play(Answer(self, model, bool(options.get("include_usage")))))
-        with contextlib.suppress(StreamClosedError, asyncio.CancelledError):
-            await self._playing
+        with self._engine.run(model) as run:
+            if model not in self._late_head:
+                self.set_header("X-Accel-Buffering", "no")
+                await self.flush()
+            answer = Answer(self, model, bool(options.get("include_usage")), run)
+            self._playing = asyncio.ensure_future(play(answer))
+            with contextlib.suppress(StreamClosedError, asyncio.CancelledError):
+                await self._playing
 
     def on_connection_close(self) -> None:
         """The client left, which is its right: also in the middle of a hang."""
@@ -169,9 +188,16 @@ class _Chat(RequestHandler):
             self._playing.cancel()
 
 
-def serve(host: str, port: int) -> tuple[HTTPServer, int]:
+def serve(
+    host: str, port: int, plays: Mapping[str, Play] = PLAYS, late_head: frozenset[str] = LATE_HEAD
+) -> tuple[HTTPServer, int]:
     """Listen; the server and its port. Raises OSError where the address is taken."""
-    server = HTTPServer(Application([(r"/v1/chat/completions", _Chat)], log_function=lambda handler: None))
+    engine = Engine()
+    routes: list[Any] = [
+        (r"/v1/chat/completions", _Chat, {"plays": plays, "late_head": late_head, "engine": engine}),
+        (r"/metrics", EngineMetrics, {"engine": engine}),
+    ]
+    server = HTTPServer(Application(routes, log_function=lambda handler: None))
     sockets = bind_sockets(port, address=host)
     server.add_sockets(sockets)
     return server, int(sockets[0].getsockname()[1])

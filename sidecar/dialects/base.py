@@ -80,9 +80,10 @@ class JsonDialect[Event]:
             before = self._beside(frame)
             if frame.data is None:
                 return before
-            return before + self._interpret(frame)
-        signals = self._interpret(frame)
-        if self.named_events and frame.data and frame.data.strip() != DONE:
+            signals = before + self._interpret(frame)
+        else:
+            signals = self._interpret(frame)
+        if self.named_events and not frame.event and frame.data and frame.data.strip() != DONE:
             signals.append(Annotation("sse_missing_event_name"))
         return signals
 
@@ -103,7 +104,10 @@ class JsonDialect[Event]:
         for value, _ in self._values(frame.data):
             if value is not None:
                 return self.read_whole(value, frame)
-        return [Malformed("malformed_json_event")]
+        try:
+            return self.unexpected(_loads_strict(frame.data), frame)
+        except ValueError:
+            return [Malformed("malformed_json_event")]
 
     def _beside(self, frame: Frame) -> list[Signal]:
         """What a block says besides its data: stray lines, an error as a field name, a bare sentinel."""
@@ -116,7 +120,8 @@ class JsonDialect[Event]:
                 signals.append(Annotation("sse_unknown_field"))
                 if line.startswith(b"error:"):
                     signals.append(Annotation("error_sse_field"))
-                    signals += self.error_signals(_loads(line[6:]), named=True)
+                    stated = _loads(line[6:])
+                    signals += text_error(line[6:].strip()) if stated is None else self.error_signals(stated, named=True)
         return signals
 
     def error_signals(self, event: Any, *, named: bool = False) -> list[Signal]:
@@ -145,7 +150,7 @@ class JsonDialect[Event]:
             pass
         else:
             return self.read(value, frame) + ([Annotation("sse_multiline_data")] if frame.lines > 1 else [])
-        lines = stripped.split(b"\n")
+        lines = [line for line in stripped.split(b"\n") if line.strip()]
         values = [list(self._values(line)) for line in lines]
         if all(values):
             if len(lines) > 1:
@@ -158,11 +163,11 @@ class JsonDialect[Event]:
                 one = msgspec.structs.replace(frame, data=text)
                 signals += self._sentinel() if event is None else self.read(event, one)
             return signals
-        loose = _loads(data)
-        if loose is not None:
-            return self.unexpected(loose, frame)
-        malformed = Malformed(_kind_of(stripped))
-        return [malformed, *text_error(stripped)] if frame.event == "error" else [malformed]
+        try:
+            return self.unexpected(_loads_strict(data), frame)
+        except ValueError:
+            malformed = Malformed(_kind_of(stripped))
+            return [malformed, *text_error(stripped)] if frame.event == "error" else [malformed]
 
     def loose(self, frame: Frame) -> Any:
         """The payload once more as plain values, for what the typed decoder leaves out; None where it is no JSON."""

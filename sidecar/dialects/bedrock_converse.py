@@ -191,7 +191,7 @@ def _block(block: dict[str, Any]) -> list[Signal]:
 def _image(image: Any) -> list[Signal]:
     source = image.get("source") if isinstance(image, dict) else None
     data = source.get("bytes") if isinstance(source, dict) else None
-    return [Content("audio", "", 0, len(data))] if isinstance(data, str) and data else []
+    return [Content("image", "", 0, len(data))] if isinstance(data, str) and data else []
 
 
 def _call(call: dict[str, Any], index: Any) -> ToolCall:

@@ -20,6 +20,12 @@ from sidecar.framing.frame import Frame
 
 _UNSPECIFIED = frozenset({"FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"})
 _CANDIDATES_KEPT = 128
+_MODALITIES = {
+    "promptTokensDetails": "input",
+    "candidatesTokensDetails": "output",
+    "responseTokensDetails": "output",
+    "cacheTokensDetails": "cache_read",
+}
 
 
 class Part(msgspec.Struct, gc=False, rename="camel"):
@@ -61,6 +67,41 @@ class Event(Response, gc=False, rename="camel"):
 _decoder = msgspec.json.Decoder(Event)
 
 
+class PartReader:
+    """The parts of candidates, or of the turns of a live session, in their order."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, FunctionCalls] = {}
+
+    def read(self, part: Part, index: int, signals: list[Signal]) -> None:
+        """Signals of one part of a candidate."""
+        text = part.text
+        if isinstance(text, str):
+            if text:
+                signals.append(Content("reasoning" if part.thought is True else "text", text, index, len(text)))
+            return
+        if isinstance(part.function_call, dict):
+            signals += self.call(part.function_call, index)
+        elif isinstance(part.executable_code, dict):
+            code = part.executable_code.get("code")
+            if isinstance(code, str) and code:
+                signals.append(Content("tool_arguments", code, index, len(code)))
+        elif isinstance(part.inline_data, dict):
+            data, kind = part.inline_data.get("data"), part.inline_data.get("mimeType")
+            if isinstance(data, str) and data:
+                spoken = not isinstance(kind, str) or kind.startswith("audio/")
+                signals.append(Content("audio" if spoken else "image", "", index, len(data)))
+
+    def call(self, call: dict[str, Any], index: int) -> list[Signal]:
+        """Signals of one function call."""
+        calls = self._calls.get(index)
+        if calls is None:
+            calls = FunctionCalls(index)
+            if len(self._calls) < _CANDIDATES_KEPT:
+                self._calls[index] = calls
+        return calls.take(call)
+
+
 class GeminiGenerate(JsonDialect[Event]):
     """`POST …:streamGenerateContent` and `…:generateContent`."""
 
@@ -70,7 +111,7 @@ class GeminiGenerate(JsonDialect[Event]):
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
-        self._calls: dict[int, FunctionCalls] = {}
+        self._parts = PartReader()
         self._finished: set[int] = set()
         self._named: tuple[Any, Any] = (UNSET, UNSET)
 
@@ -88,7 +129,7 @@ class GeminiGenerate(JsonDialect[Event]):
             signals.append(Annotation("prompt_blocked"))
         for candidate in response.candidates or ():
             self._candidate(candidate, signals)
-        return signals + _usage(response.usage_metadata)
+        return signals + usage_of(response.usage_metadata)
 
     def _identify(self, response: Response, signals: list[Signal]) -> None:
         named = (response.response_id, response.model_version)
@@ -105,37 +146,12 @@ class GeminiGenerate(JsonDialect[Event]):
             if isinstance(content.role, str) and content.role:
                 signals.append(Role(content.role, index))
             for part in content.parts or ():
-                self._part(part, index, signals)
+                self._parts.read(part, index, signals)
         reason = candidate.finish_reason
         if isinstance(reason, str) and reason and reason not in _UNSPECIFIED:
             if len(self._finished) < _CANDIDATES_KEPT:
                 self._finished.add(index)
             signals.append(Finish(reason, index, failed=is_failure(reason)))
-
-    def _part(self, part: Part, index: int, signals: list[Signal]) -> None:
-        text = part.text
-        if isinstance(text, str):
-            if text:
-                signals.append(Content("reasoning" if part.thought is True else "text", text, index, len(text)))
-            return
-        if isinstance(part.function_call, dict):
-            signals += self._calls_of(index).take(part.function_call)
-        elif isinstance(part.executable_code, dict):
-            code = part.executable_code.get("code")
-            if isinstance(code, str) and code:
-                signals.append(Content("tool_arguments", code, index, len(code)))
-        elif isinstance(part.inline_data, dict):
-            data = part.inline_data.get("data")
-            if isinstance(data, str) and data:
-                signals.append(Content("audio", "", index, len(data)))
-
-    def _calls_of(self, index: int) -> FunctionCalls:
-        calls = self._calls.get(index)
-        if calls is None:
-            calls = FunctionCalls(index)
-            if len(self._calls) < _CANDIDATES_KEPT:
-                self._calls[index] = calls
-        return calls
 
 
 def signs(event: dict[str, Any], name: str) -> bool:
@@ -146,16 +162,32 @@ def signs(event: dict[str, Any], name: str) -> bool:
     return isinstance(event.get("candidates"), list) or "promptFeedback" in event or "usageMetadata" in event
 
 
-def _usage(value: Any) -> list[Signal]:
-    """Counts; `thoughtsTokenCount` is beside `candidatesTokenCount`, not in it."""
+def usage_of(value: Any) -> list[Signal]:
+    """Counts of a `usageMetadata`; `thoughtsTokenCount` is beside `candidatesTokenCount`, not in it.
+
+    The Live API says `responseTokenCount`.
+    """
     if not isinstance(value, dict):
         return []
     return [
         Usage(
             input=count(value.get("promptTokenCount")),
-            output=count(value.get("candidatesTokenCount")),
+            output=count(value.get("candidatesTokenCount", value.get("responseTokenCount"))),
             total=count(value.get("totalTokenCount")),
             cache_read=count(value.get("cachedContentTokenCount")),
             reasoning=count(value.get("thoughtsTokenCount")),
+            audio=_audio(value),
         )
     ]
+
+
+def _audio(value: dict[str, Any]) -> dict[str, int] | None:
+    """The counts of the modality AUDIO; None where no details name it."""
+    found: dict[str, int] = {}
+    for member, name in _MODALITIES.items():
+        details = value.get(member)
+        for detail in details if isinstance(details, list) else ():
+            tokens = count(detail.get("tokenCount")) if isinstance(detail, dict) else None
+            if tokens is not None and detail.get("modality") == "AUDIO":
+                found[name] = tokens
+    return found or None

@@ -91,7 +91,7 @@ class OllamaGenerate(_Ollama):
         yield from _thinking(event.thinking)
         yield from _text(event.response)
         if image := text_of(event.image):
-            yield Content("audio", "", 0, len(image))
+            yield Content("image", "", 0, len(image))
 
 
 def _thinking(value: Any) -> Iterator[Signal]:

@@ -7,7 +7,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sidecar.dialects.base import JsonDialect
-from sidecar.dialects.openai_habits import ChatHabits
+from sidecar.dialects.envelope import HEARTBEATS
+from sidecar.dialects.errors import is_failure
+from sidecar.dialects.openai_habits import ChatHabits, details_of
 from sidecar.dialects.openai_usage import usage_of
 from sidecar.dialects.request import Request
 from sidecar.dialects.signals import (
@@ -85,8 +87,6 @@ class Chunk(msgspec.Struct, gc=False):
     system_fingerprint: Any = UNSET
 
 
-_HEARTBEATS = frozenset({"ping", "keepalive", "keep-alive", "heartbeat"})
-_FAILURES = ("error", "network_error", "malformed_function_call", "unexpected_tool_call", "tool_call_error")
 _decoder = msgspec.json.Decoder(Chunk)
 
 
@@ -119,8 +119,6 @@ class OpenAIChat(JsonDialect[Chunk]):
 
     def _read_general(self, event: Chunk, frame: Frame) -> list[Signal]:
         signals: list[Signal] = []
-        if frame.event:
-            signals.append(Annotation("sse_event_name_on_chat"))
         if self._states_error(event, frame):
             loose = json.loads(frame.data.decode("utf-8", "replace")) if frame.data else None
             signals += self.error_signals(loose, named=frame.event == "error")
@@ -128,14 +126,14 @@ class OpenAIChat(JsonDialect[Chunk]):
                 return signals
             if any(isinstance(signal, InBandError) for signal in signals) and event.choices is not None:
                 signals.append(Annotation("error_with_choices"))
-        elif event.choices is UNSET and event.type in _HEARTBEATS:
+        elif event.choices is UNSET and _is_heartbeat(event, frame):
             return [KeepAlive("json"), Annotation("json_heartbeat_event")]
         self._identify(event, signals)
         signals += self._habits.of_chunk(event)
         if event.error is None:
             signals.append(Annotation("error_null_field"))
         for choice in event.choices or ():
-            self._choice(event, choice, signals)
+            self._choice(event, choice, frame, signals)
         signals += usage_of(event)
         return signals
 
@@ -161,7 +159,7 @@ class OpenAIChat(JsonDialect[Chunk]):
             self._id = ""
             signals.append(Identity(None, _text(event.model)))
 
-    def _choice(self, event: Chunk, choice: Choice, signals: list[Signal]) -> None:
+    def _choice(self, event: Chunk, choice: Choice, frame: Frame, signals: list[Signal]) -> None:
         index = choice.index if isinstance(choice.index, int) else 0
         begin = len(signals)
         if isinstance(choice.delta, Delta):
@@ -169,19 +167,21 @@ class OpenAIChat(JsonDialect[Chunk]):
         elif isinstance(choice.message, Delta):
             self._repeated(choice.message, index, signals)
         has_output = any(isinstance(signal, (Content, ToolCall)) for signal in signals[begin:])
-        signals += self._habits.of_choice(event, choice, index, has_output=has_output)
+        signals += self._habits.of_choice(event, choice, index, frame, has_output=has_output)
+        self._choice_error(choice, signals)
+        self._finish(choice.finish_reason, index, signals)
+
+    def _choice_error(self, choice: Choice, signals: list[Signal]) -> None:
         if choice.error is not UNSET and choice.error is not None:
             found = self.error_signals({"error": choice.error})
-            signals += found
             if found:
-                signals.append(Annotation("error_in_choice"))
-        self._finish(choice.finish_reason, index, signals)
+                signals += [*found, Annotation("error_in_choice")]
 
     def _finish(self, reason: Any, index: int, signals: list[Signal]) -> None:
         if reason is UNSET or reason is None or reason == "" or reason == "null":
             return
         text = str(reason)
-        signals.append(Finish(text, index, failed=any(mark in text.lower() for mark in _FAILURES)))
+        signals.append(Finish(text, index, failed=is_failure(text)))
 
     def _repeated(self, message: Delta, index: int, signals: list[Signal]) -> None:
         """A message in a stream, where a delta belongs: the whole answer once more."""
@@ -200,7 +200,7 @@ class OpenAIChat(JsonDialect[Chunk]):
         if isinstance(delta.audio, dict):
             self._audio(delta.audio, index, signals)
         if isinstance(delta.images, list) and delta.images:
-            signals.append(Content("audio", "", index, sum(len(str(image)) for image in delta.images)))
+            signals.append(Content("image", "", index, sum(len(str(image)) for image in delta.images)))
         if isinstance(delta.function_call, Function):
             call = delta.function_call
             signals.append(ToolCall(0, UNSET, call.name, call.arguments, index))
@@ -242,6 +242,11 @@ class OpenAIChat(JsonDialect[Chunk]):
         return signals + usage_of(event)
 
 
+def _is_heartbeat(event: Chunk, frame: Frame) -> bool:
+    kind = event.type if isinstance(event.type, str) else frame.event
+    return kind in HEARTBEATS
+
+
 def _only_content(delta: Delta) -> bool:
     return (
         delta.role is UNSET
@@ -261,15 +266,7 @@ def reasoning_of(delta: Delta) -> str:
     for value in (delta.reasoning_content, delta.reasoning):
         if isinstance(value, str) and value:
             return value
-    if isinstance(delta.reasoning_details, list):
-        return "".join(
-            text
-            for item in delta.reasoning_details
-            if isinstance(item, dict)
-            for text in (item.get("text") or item.get("summary"),)
-            if isinstance(text, str)
-        )
-    return ""
+    return details_of(delta)
 
 
 def _part(part: dict[str, Any], index: int, signals: list[Signal]) -> None:

@@ -2,8 +2,10 @@
 
 from typing import ClassVar
 
+from msgspec import UNSET
+
 from sidecar.dialects.openai_chat import Choice, Chunk, OpenAIChat
-from sidecar.dialects.signals import Annotation, Content, Signal
+from sidecar.dialects.signals import Annotation, Signal
 from sidecar.framing.frame import Frame
 
 
@@ -12,23 +14,21 @@ class OpenAICompletions(OpenAIChat):
 
     name: ClassVar[str] = "openai.completions"
 
-    def _choice(self, event: Chunk, choice: Choice, signals: list[Signal]) -> None:
+    def _choice(self, event: Chunk, choice: Choice, frame: Frame, signals: list[Signal]) -> None:
         index = choice.index if isinstance(choice.index, int) else 0
-        has_output = isinstance(choice.text, str) and bool(choice.text)
-        self._text(choice, index, signals)
-        for annotation in self._habits.of_choice(event, choice, index, has_output=has_output):
-            if annotation.name not in ("missing_delta", "message_beside_delta"):
+        begin = len(signals)
+        self._content(choice.text, index, signals)
+        has_output = len(signals) > begin
+        for annotation in self._habits.of_choice(event, choice, index, frame, has_output=has_output):
+            if annotation.name not in ("missing_delta", "null_delta", "message_beside_delta"):
                 signals.append(annotation)
-        if isinstance(choice.text, (list, int, float)):
+        if choice.text is not UNSET and choice.text is not None and not isinstance(choice.text, str):
             signals.append(Annotation("content_not_string"))
+        self._choice_error(choice, signals)
         self._finish(choice.finish_reason, index, signals)
-
-    def _text(self, choice: Choice, index: int, signals: list[Signal]) -> None:
-        if isinstance(choice.text, str) and choice.text:
-            signals.append(Content("text", choice.text, index, len(choice.text)))
 
     def read_whole(self, event: Chunk, frame: Frame) -> list[Signal]:
         signals = super().read_whole(event, frame)
         for choice in event.choices or ():
-            self._text(choice, choice.index if isinstance(choice.index, int) else 0, signals)
+            self._content(choice.text, choice.index if isinstance(choice.index, int) else 0, signals)
         return signals

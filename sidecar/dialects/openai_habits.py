@@ -1,15 +1,19 @@
 """The habits of chat chunks that the quirk registry names: what is odd about a chunk's shape, not what it says."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from sidecar.dialects.openai_usage import states_usage
 from sidecar.dialects.signals import Annotation, Signal
 
 if TYPE_CHECKING:
     from sidecar.dialects.openai_chat import Choice, Chunk, Delta
+    from sidecar.framing.frame import Frame
 
 STANDARD_FINISH = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
+_EMPTY = (None, "", [], {})
 _IDS_KEPT = 4
 _INDEXES_KEPT = 128
 
@@ -23,11 +27,15 @@ class ChatHabits:
         self._finished: set[int] = set()
         self._output = False
         self._indexes: dict[int, int] = {}  # chunks per choice index
+        self._went_on = False  # a choice had finished and a chunk of another came
+        self._empty_content = False
 
     def is_settled(self, event: "Chunk", choice: "Choice") -> bool:
         """Whether a plain content chunk can have no habit that was not seen before: same id, same choice, no extras."""
         return (
-            event.id in self._ids
+            event.id.__class__ is str
+            and event.id in self._ids
+            and choice.index.__class__ is int
             and self._indexes.get(choice.index, 0) > 1
             and choice.index not in self._finished
             and self._output
@@ -47,10 +55,10 @@ class ChatHabits:
         if event.choices is UNSET or event.choices is None:
             names.append("null_choices")
         elif not event.choices:
-            names.append("empty_choices_usage_chunk" if isinstance(event.usage, dict) else "empty_choices_chunk")
-        if event.prompt_filter_results is not UNSET or event.prompt_annotations is not UNSET:
+            names.append("empty_choices_usage_chunk" if states_usage(event.usage) else "empty_choices_chunk")
+        if _given(event.prompt_filter_results) or _given(event.prompt_annotations):
             names.append("azure_prompt_filter_chunk")
-        if event.prompt_progress is not UNSET and event.prompt_progress is not None:
+        if _given(event.prompt_progress):
             names.append("progress_chunk")
         if event.id == "":
             names.append("chunk_id_empty")
@@ -61,13 +69,26 @@ class ChatHabits:
         return [Annotation(name) for name in names]
 
     def of_indexes(self, *, asked: int | None) -> list[Signal]:
-        """At the end: several completions, or one whose index wanders (no index in two chunks, one asked for)."""
+        """At the end: several completions, or one whose index wanders (no index in two chunks, one asked for).
+
+        The chunks of the latter are then read as those of one choice.
+        """
         if len(self._indexes) < 2:
             return []
-        unstable = (asked is None or asked == 1) and max(self._indexes.values()) == 1
-        return [Annotation("choice_index_unstable" if unstable else "multiple_choices")]
+        if (asked is not None and asked != 1) or max(self._indexes.values()) > 1:
+            return [Annotation("multiple_choices")]
+        names = ["choice_index_unstable"]
+        if sum(self._roles.values()) > 1:
+            names.append("role_repeated")
+        if len(self._finished) > 1:
+            names.append("finish_reason_repeated")
+        if self._went_on:
+            names.append("chunk_after_finish")
+        return [Annotation(name) for name in names]
 
-    def of_choice(self, event: "Chunk", choice: "Choice", index: int, *, has_output: bool) -> list[Annotation]:
+    def of_choice(
+        self, event: "Chunk", choice: "Choice", index: int, frame: "Frame", *, has_output: bool
+    ) -> list[Annotation]:
         names: list[str] = []
         if index in self._indexes or len(self._indexes) < _INDEXES_KEPT:
             self._indexes[index] = self._indexes.get(index, 0) + 1
@@ -78,12 +99,15 @@ class ChatHabits:
             names.append("null_delta")
         else:
             self._of_delta(event, choice, choice.delta, index, names, has_output=has_output)
-            if choice.message is not UNSET:
+            if _given(choice.message):
                 names.append("message_beside_delta")
-        if choice.content_filter_offsets is not UNSET:
+            if "empty_content_delta" in names and not self._is_empty(event, choice, frame):
+                names.remove("empty_content_delta")
+        if _given(choice.content_filter_offsets):
             names.append("azure_async_filter_chunk")
         if index in self._finished:
             names.append("chunk_after_finish")
+        self._went_on = self._went_on or bool(self._finished)
         self._of_finish(finish, index, names)
         self._output = self._output or has_output
         return [Annotation(name) for name in names]
@@ -96,9 +120,18 @@ class ChatHabits:
         elif finish == "null":
             names.append("finish_reason_string_null")
         elif finish is not None:
-            self._finished.add(index)
-            if finish not in STANDARD_FINISH:
+            if len(self._finished) < _INDEXES_KEPT:
+                self._finished.add(index)
+            if not isinstance(finish, str) or finish not in STANDARD_FINISH:
                 names.append("finish_reason_nonstandard")
+
+    def _is_empty(self, event: "Chunk", choice: "Choice", frame: "Frame") -> bool:
+        """Whether members of the delta that nobody reads are empty, too. Looked up until one delta was empty."""
+        if not self._empty_content:
+            position = next(number for number, one in enumerate(event.choices or ()) if one is choice)
+            members = json.loads((frame.data or b"").decode("utf-8", "replace"))["choices"][position].get("delta") or {}
+            self._empty_content = not any(value not in _EMPTY for name, value in members.items())
+        return self._empty_content
 
     def _of_delta(
         self, event: "Chunk", choice: "Choice", delta: "Delta", index: int, names: list[str], *, has_output: bool
@@ -107,17 +140,17 @@ class ChatHabits:
         if delta.role == "":
             names.append("role_empty_string")
         elif isinstance(delta.role, str):
-            self._roles[index] = self._roles.get(index, 0) + 1
-            if self._roles[index] > 1:
+            if index in self._roles:
                 names.append("role_repeated")
-            if not (has_output or self._output or delta.tool_calls or _finishes(choice)) and (
-                event.prompt_progress is UNSET or event.prompt_progress is None
-            ):
+            if index in self._roles or len(self._roles) < _INDEXES_KEPT:
+                self._roles[index] = self._roles.get(index, 0) + 1
+            busy = has_output or self._output or delta.tool_calls or _finishes(choice)
+            if not busy and not _given(event.prompt_progress):
                 names.append("role_prelude_chunk")
         if delta.content is None:
             names.append("null_content_delta")
         elif delta.content == "":
-            if reasoning or _has_details(delta):
+            if reasoning or details_of(delta):
                 names.append("empty_content_with_reasoning")
             elif not _finishes(choice) and _is_empty(delta):
                 names.append("empty_content_delta")
@@ -127,7 +160,7 @@ class ChatHabits:
             names.append("reasoning_content_field")
         if isinstance(delta.reasoning, str) and delta.reasoning:
             names.append("reasoning_field")
-        if len(reasoning) > 1 or (reasoning and _has_details(delta)):
+        if reasoning and (reasoning[1:] == reasoning[:1] or details_of(delta) in reasoning):
             names.append("reasoning_duplicated")
         if isinstance(delta.refusal, str) and delta.refusal:
             names.append("refusal_delta")
@@ -139,10 +172,21 @@ def _finishes(choice: "Choice") -> bool:
     return choice.finish_reason not in (UNSET, None, "", "null")
 
 
-def _has_details(delta: "Delta") -> bool:
-    details = delta.reasoning_details
-    return isinstance(details, list) and any(
-        isinstance(item, dict) and (item.get("text") or item.get("summary")) for item in details
+def _given(value: Any) -> bool:
+    """Whether a member is there and not null."""
+    return value is not UNSET and value is not None
+
+
+def details_of(delta: "Delta") -> str:
+    """The reasoning text of `reasoning_details`; what is encrypted has none."""
+    if not isinstance(delta.reasoning_details, list):
+        return ""
+    return "".join(
+        text
+        for item in delta.reasoning_details
+        if isinstance(item, dict)
+        for text in (item.get("text") or item.get("summary"),)
+        if isinstance(text, str)
     )
 
 

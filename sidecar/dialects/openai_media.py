@@ -98,7 +98,7 @@ class OpenAIImages(_Media):
     def read_event(self, event: Event, kind: str, frame: Frame) -> list[Signal]:
         if kind == "error" or kind not in self.known:
             return []
-        signals: list[Signal] = [Content("audio", "", 0, len(text_of(event.b64_json))), *_usage(event)]
+        signals: list[Signal] = [Content("image", "", 0, len(text_of(event.b64_json))), *_usage(event)]
         if kind in self.terminators:
             self._completed += 1
             if self._completed >= (self.request.n or 1):  # one event per image that was asked for

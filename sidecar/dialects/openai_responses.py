@@ -53,7 +53,7 @@ _DELTAS: dict[str, Kind] = {
     "response.reasoning.delta": "reasoning",
     "response.reasoning_summary.delta": "reasoning",
     "response.audio.delta": "audio",
-    "response.audio.transcript.delta": "audio",
+    "response.audio.transcript.delta": "transcript",
     # Code written for a tool that the provider runs.
     "response.code_interpreter_call_code.delta": "tool_arguments",
     "response.shell_call_command.delta": "tool_arguments",
@@ -136,7 +136,7 @@ class OpenAIResponses(EnvelopeDialect[Event]):
         if kind == "response.output_item.added":
             return list(self._tools.added(dict_of(event.item), event.output_index))
         if kind == "response.image_generation_call.partial_image":
-            return [Content("audio", "", 0, len(text_of(event.partial_image_b64)))]
+            return [Content("image", "", 0, len(text_of(event.partial_image_b64)))]
         if kind in _STATES:
             return self._state(event, kind)
         if kind in _TERMINAL:
@@ -181,11 +181,11 @@ class OpenAIResponses(EnvelopeDialect[Event]):
     def _state(self, event: Event, kind: str) -> list[Signal]:
         if not isinstance(event.response, dict):
             return heartbeat() if kind == "response.in_progress" else []
-        return [*_identity(event.response), *_usage(event.response)]
+        return [*identity(event.response), *usage_in(event.response)]
 
     def _terminal(self, event: Event, kind: str) -> list[Signal]:
         response = dict_of(event.response)
-        signals = _identity(response)
+        signals = identity(response)
         items = [dict_of(item) for item in list_of(response.get("output"))]
         for item in items:
             signals += self._late(texts_of(item), kind)
@@ -194,7 +194,7 @@ class OpenAIResponses(EnvelopeDialect[Event]):
             signals += self.error_signals({"error": response["error"]})
         elif kind == "response.failed":
             signals.append(InBandError(kind))
-        usage = _usage(response)
+        usage = usage_in(response)
         if not usage and kind != "response.failed" and response.get("status") != "failed":
             usage = [Annotation("usage_absent_in_terminal")]
         signals += usage
@@ -208,16 +208,17 @@ class OpenAIResponses(EnvelopeDialect[Event]):
     def read_whole(self, event: Event, frame: Frame) -> list[Signal]:
         response = dict_of(self.loose(frame))
         items = [dict_of(item) for item in list_of(response.get("output"))]
-        signals = [*self.stated_error(event, frame), *_identity(response)]
+        signals = [*self.stated_error(event, frame), *identity(response)]
         for item in items:
             signals += [Content(kind, text, 0, len(text)) for kind, text in texts_of(item)]
         signals += self._tools.in_whole(items)
-        signals += _usage(response)
+        signals += usage_in(response)
         reason = finish_of(response)
         return [*signals, Finish(reason)] if reason else signals
 
 
-def _identity(response: dict[str, Any]) -> list[Signal]:
+def identity(response: dict[str, Any]) -> list[Signal]:
+    """The names that a response gives itself."""
     return [
         Identity(
             text_of(response.get("id")) or None,
@@ -227,7 +228,7 @@ def _identity(response: dict[str, Any]) -> list[Signal]:
     ]
 
 
-def _usage(response: dict[str, Any]) -> list[Signal]:
+def usage_in(response: dict[str, Any]) -> list[Signal]:
     """The usage of a response; one without any count states nothing."""
     usage = response.get("usage")
     if not isinstance(usage, dict):

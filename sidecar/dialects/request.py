@@ -169,6 +169,15 @@ def _model(value: Any, head: Head) -> str | None:
     match = _MODEL_IN_PATH.search(head.path) or _CLOUDFLARE_MODEL.search(head.path)
     if match:
         return unquote(next(group for group in match.groups() if group))
+    return model_in_query(head)
+
+
+def model_in_query(head: Head) -> str | None:
+    """The model that the URL of a WebSocket names, or the deployment of one (Azure)."""
+    for name in ("model", "deployment"):
+        found = head.query.get(name)
+        if found and found[0]:
+            return found[0]
     return None
 
 

@@ -9,11 +9,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-Kind = Literal["text", "reasoning", "refusal", "audio", "tool_arguments"]
+Kind = Literal["text", "reasoning", "refusal", "transcript", "audio", "image", "tool_arguments"]
+"""`transcript` is the text of what is spoken beside it."""
 
 
 class Content(msgspec.Struct, gc=False):
-    """Output. `text` is what a person would read of it; `size` its characters (audio: base64 characters)."""
+    """Output. `text` is what a person would read of it; `size` its characters (audio, image: base64 characters)."""
 
     kind: Kind
     text: str
@@ -58,6 +59,8 @@ class Finish(msgspec.Struct, gc=False):
     reason: str
     choice: int = 0
     failed: bool = False
+    revises: bool = False
+    """Takes the place of the one before, as the dialect has it: no repetition."""
 
 
 class Usage(msgspec.Struct, gc=False):
@@ -77,6 +80,8 @@ class Usage(msgspec.Struct, gc=False):
     fallback: bool = False
     opening: bool = False
     """Stated when the answer began (Anthropic's message_start): no sign of mid-stream accounting."""
+    audio: dict[str, int] | None = None
+    """How many of these were audio tokens: `input`, `output`, `cache_read`, as far as it was said."""
 
 
 class Terminator(msgspec.Struct, gc=False):

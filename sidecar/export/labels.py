@@ -44,6 +44,10 @@ FINISH_REASONS = frozenset(
         "unload",
         "error",
         "requires_action",
+        "client_cancelled",
+        "turn_detected",
+        "generationComplete",
+        "interrupted",
     ]
 )
 
@@ -55,6 +59,7 @@ class Caps(msgspec.Struct, frozen=True):
     server_address: int = 100
     server_port: int = 50
     error_type: int = 50
+    close_code: int = 30
 
 
 class LabelValues:
@@ -112,6 +117,10 @@ class LabelValues:
     def error_type(self, value: str) -> str:
         """An error type as the provider put it, or one of ours."""
         return self._open("error_type", value, self._caps.error_type)
+
+    def close_code(self, code: int) -> str:
+        """The close code of a WebSocket; applications have four thousand of their own."""
+        return self._open("close_code", str(code), self._caps.close_code)
 
     def finish_reason(self, reason: str) -> str:
         """A finish reason that somebody documents, else `other`."""

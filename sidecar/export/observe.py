@@ -1,15 +1,19 @@
 """From the summary of one exchange to the metrics: each is observed in one place, here."""
 
+import re
+
 from sidecar import metrics as m
 from sidecar.export.labels import NONE, LabelValues
 from sidecar.export.series import Series
 from sidecar.stream.hop import Hop
 from sidecar.stream.summary import Summary
 
-MILESTONES = ("headers", "first_byte", "first_token", "first_visible_token")
+MILESTONES = ("headers", "first_byte", "first_token", "first_visible_token", "first_audio")
 LONG_SILENCES = (60.0, 100.0)
 """Seconds without a byte after which common hops cut a connection: nginx's default, some CDNs'."""
 EARLY_ENDS = ("client_disconnect", "upstream_reset", "upstream_failed")
+_SAMPLED = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f][13579bdf](?:-|$)")
+"""A `traceparent` (https://www.w3.org/TR/trace-context/) whose sampled flag, the lowest bit, is set."""
 _FAILED = ("error_event", "http_error", "upstream_reset", "upstream_failed", "truncated")
 
 
@@ -24,9 +28,18 @@ def error_type(summary: Summary) -> str | None:
     return summary.end_cause or summary.outcome
 
 
-def observe(summary: Summary, labels: tuple[str, ...], series: Series, values: LabelValues) -> None:
-    """Count one exchange that is over, under its stream labels. A lost one is counted as such and no further."""
-    exemplar = _exemplar(summary)
+def observe(
+    summary: Summary,
+    labels: tuple[str, ...],
+    series: Series,
+    values: LabelValues,
+    span: dict[str, str] | None = None,
+) -> None:
+    """Count one exchange that is over, under its stream labels. A lost one is counted as such and no further.
+
+    `span`: the ids of the span that was recorded of it; exemplars point there, else to the caller's own span.
+    """
+    exemplar = span or _exemplar(summary)
     series.add(m.STREAMS, (*labels, summary.outcome, str(summary.streaming).lower()), exemplar=exemplar)
     if summary.outcome == "lost":
         return
@@ -123,8 +136,6 @@ def observe_hop(hop: Hop, labels: tuple[str, ...], series: Series, values: Label
 
 
 def _exemplar(summary: Summary) -> dict[str, str] | None:
-    """Trace and span id of the request's own trace context, where it has one."""
-    parts = (summary.traceparent or "").split("-")
-    if len(parts) < 4 or len(parts[1]) != 32 or len(parts[2]) != 16:
-        return None
-    return {"trace_id": parts[1], "span_id": parts[2]}
+    """Trace and span id of the request's own trace context, where it has one and that is sampled."""
+    found = _SAMPLED.match(summary.traceparent or "")
+    return None if found is None else {"trace_id": found.group(1), "span_id": found.group(2)}

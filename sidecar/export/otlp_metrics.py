@@ -56,7 +56,7 @@ def take(series: Series) -> Snapshot:
     """A copy of all that is read from the series."""
     return Snapshot(
         {
-            metric: [(labels, value) for labels, value, _ in series.values(metric)]
+            metric: [(labels, float(value)) for labels, value, _ in series.values(metric)]
             for metric in METRICS
             if metric.kind != "histogram"
         },

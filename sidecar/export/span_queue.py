@@ -82,6 +82,11 @@ class BoundedProcessor(SpanProcessor):
         """Spans in the queue."""
         return self._handed - self._exporter.taken
 
+    @property
+    def unsettled(self) -> int:
+        """Spans handed in that have neither been exported nor failed to be."""
+        return self._handed - self._counts.exported - self._counts.failed["export"]
+
     def on_end(self, span: ReadableSpan) -> None:
         context = span.get_span_context()
         if context is None or not context.trace_flags.sampled:

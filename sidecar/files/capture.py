@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from sidecar.capture.records import Chunk, Ended, Opened, Record, RequestBody, RequestSent, ResponseHead
+from sidecar.capture.records import Chunk, Ended, Message, Opened, Record, RequestBody, RequestSent, ResponseHead
 
 VERSION = 1
 T0 = 1_000_000_000
@@ -56,14 +56,30 @@ class ChunkPart(Payload, kw_only=True):
     at_ms: float
 
 
+class MessagePart(Payload, kw_only=True):
+    """One message of a WebSocket."""
+
+    at_ms: float
+    sender: Literal["client", "server"] = msgspec.field(name="from")
+    binary: bool = False
+    """Whether it came in binary frames."""
+
+
 class EndPart(msgspec.Struct):
     kind: Literal["eof", "upstream_reset", "upstream_failed", "client_disconnect", "open"]
     at_ms: float = 0.0
     error: str = ""
+    code: int | None = None
+    """Close code of a WebSocket."""
+    reason: str = ""
+    """What it was closed with."""
 
 
 class Capture(msgspec.Struct):
-    """One line of a capture file. Times are milliseconds from t0."""
+    """One line of a capture file. Times are milliseconds from t0, of a WebSocket from its upgrade request.
+
+    A WebSocket has `messages` where others have `chunks`.
+    """
 
     v: int
     id: str
@@ -72,6 +88,7 @@ class Capture(msgspec.Struct):
     started_at: str = ""
     response: ResponsePart | None = None
     chunks: list[ChunkPart] = []
+    messages: list[MessagePart] = []
 
 
 class CaptureError(ValueError):
@@ -124,7 +141,7 @@ def _version_error(where: str, version: int) -> CaptureError:
 def records_of(capture: Capture) -> Iterator[Record]:
     """The records that the live path would have made of this exchange. Raises ValueError on damaged payloads."""
     url = urlsplit(capture.request.url)
-    port = url.port or (443 if url.scheme == "https" else 80)
+    port = url.port or (443 if url.scheme in ("https", "wss") else 80)
     target = (url.path or "/") + (f"?{url.query}" if url.query else "")
     yield Opened(
         1,
@@ -148,8 +165,12 @@ def records_of(capture: Capture) -> Iterator[Record]:
         yield ResponseHead(1, _ns(at), head.status, head.http_version, head.headers)
     for chunk in capture.chunks:
         yield Chunk(1, _ns(chunk.at_ms), chunk.data())
-    if capture.end.kind != "open":
-        yield Ended(1, _ns(capture.end.at_ms), capture.end.kind, capture.end.error)
+    for message in capture.messages:
+        data = message.data()
+        yield Message(1, _ns(message.at_ms), data, message.sender == "client", not message.binary, len(data))
+    end = capture.end
+    if end.kind != "open":
+        yield Ended(1, _ns(end.at_ms), end.kind, end.reason or end.error, end.code)
 
 
 def end_at(capture: Capture) -> int:

@@ -9,6 +9,8 @@ from sidecar.capture.records import Chunk, Ended, Opened, Record, RequestBody, R
 from sidecar.exchange import Exchange
 from sidecar.files.capture import T0, Capture, CaptureError, end_at, read_captures, records_of
 from sidecar.files.curl import is_curl_output, read_curl
+from sidecar.files.sockets import SocketReport, is_socket, run_socket, session_object
+from sidecar.files.text import session_report, text_report
 from sidecar.stream.summary import Summary
 from sidecar.summarise import summarise
 from sidecar.thresholds import Limits, QuirkThresholds
@@ -19,8 +21,8 @@ WHOLE_FILE = Limits(event_bytes=256 * 1024 * 1024, request_bytes=256 * 1024 * 10
 _CURL_LIMIT = 1024 * 1024 * 1024
 
 
-def inspect_file(path: Path, thresholds: QuirkThresholds) -> Iterator[Summary | CaptureError]:
-    """One summary per exchange of a file, in its order; an error where a line is damaged.
+def inspect_file(path: Path, thresholds: QuirkThresholds) -> Iterator[Summary | SocketReport | CaptureError]:
+    """One summary per exchange of a file, in its order, of a WebSocket all in one; an error where a line is damaged.
 
     Raises CaptureError where the file cannot be read at all.
     """
@@ -43,7 +45,10 @@ def inspect_file(path: Path, thresholds: QuirkThresholds) -> Iterator[Summary | 
         except ValueError as error:
             yield CaptureError(f"{path}: exchange {capture_or_error.id}: {error}")
             continue
-        yield run(records, end_at(capture_or_error), thresholds)
+        if is_socket(records):
+            yield run_socket(records, end_at(capture_or_error), thresholds, WHOLE_FILE)
+        else:
+            yield run(records, end_at(capture_or_error), thresholds)
 
 
 def _untimed(capture: Capture, body: bytes) -> Iterator[Record]:
@@ -79,6 +84,27 @@ def feed(exchange: Exchange, record: Record) -> None:
         exchange.response_head(record)
     elif isinstance(record, Ended):
         exchange.ended(record)
+
+
+def lines_of(
+    found: Summary | SocketReport, *, as_json: bool, show_content: bool
+) -> Iterator[tuple[Summary | None, dict[str, object] | str]]:
+    """What `inspect` prints: an object or a text per exchange, and of a WebSocket without any response one of its own."""
+    said = report if as_json else text_report
+    if isinstance(found, Summary):
+        yield found, said(found, show_content=show_content)
+        return
+    session = found.session
+    above = session_report(session, show_content=show_content)
+    if not found.responses:
+        own: dict[str, object] = {"id": session.id, "dialect": session.dialect, "session": session_object(session)}
+        yield None, own if as_json else above
+    for number, summary in enumerate(found.responses):
+        if as_json:
+            yield summary, report(summary, show_content=show_content) | {"session": session_object(session)}
+        else:
+            below = text_report(summary, show_content=show_content)
+            yield summary, below if number else f"{above}\n{below}"
 
 
 def report(summary: Summary, *, show_content: bool) -> dict[str, object]:
@@ -122,6 +148,11 @@ def report(summary: Summary, *, show_content: bool) -> dict[str, object]:
         "output_chunks": summary.output_chunks,
         "text_chars": summary.text_chars,
     }
+    if summary.usage_audio is not None:
+        found["usage_audio"] = summary.usage_audio
+    if summary.socket is not None:
+        found |= {"socket": summary.socket, "response_id": summary.response_id, "t0_source": summary.t0_source}
+        found |= {"transcript": summary.transcript} if show_content else {}
     if show_content:
         found |= {"text": summary.text, "reasoning_text": summary.reasoning_text, "error": summary.error}
     return found

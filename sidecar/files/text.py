@@ -2,9 +2,13 @@
 
 from sidecar.quirks.quirk import Severity
 from sidecar.quirks.registry import BY_ID
+from sidecar.stream.hop import Hop
+from sidecar.stream.session import SessionSummary
 from sidecar.stream.summary import MILESTONES, Summary
 
 _ORDER = (Severity.BREAKS_CLIENTS, Severity.WARNING, Severity.INFO)
+_ODD = ("unknown_events", "malformed_messages", "unattributed_errors", "go_away", "heartbeats")
+"""Counts of a WebSocket that are named where they are not zero."""
 _UNPRINTABLE = dict.fromkeys((*range(32), 127, *range(128, 160)), "�")
 
 
@@ -17,6 +21,8 @@ def text_report(summary: Summary, *, show_content: bool) -> str:
         f", status {summary.status if summary.status is not None else 'none'}",
         f"  finish reason {_plain(summary.finish_reason or 'none')}, terminator {summary.terminator or 'none'}",
     ]
+    if summary.socket is not None:
+        lines.append(f"  in the WebSocket {_plain(summary.socket)}, asked for by {summary.t0_source or 'nothing visible'}")
     if summary.error is not None:
         message = f": {_plain(summary.error)}" if show_content else ""
         lines.append(f"  error {_plain(summary.error_type or 'without a type')}{message}")
@@ -32,7 +38,50 @@ def text_report(summary: Summary, *, show_content: bool) -> str:
         lines.append(f"  reasoning: {_plain(summary.reasoning_text)}")
     if show_content and summary.text:
         lines.append(f"  text: {_plain(summary.text)}")
+    if show_content and summary.transcript:
+        lines.append(f"  transcript: {_plain(summary.transcript)}")
     return "\n".join(lines)
+
+
+def hop_report(hop: Hop) -> str:
+    """What the hop behind this exchange did, to be put below its report."""
+    outer, inner = hop.outer, hop.inner
+    by = {"response_id": "the response id", "trace": "the trace", "request": "the request"}[hop.evidence]
+    lines = [
+        f"  hop {outer.server_address}:{outer.server_port} > {inner.server_address}:{inner.server_port}, "
+        f"upstream's side {_plain(inner.id)} (by {by}): first token {_signed(hop.added_first_token)}, "
+        f"request {_signed(hop.request_delay)}, end {_signed(hop.added_end)}"
+    ]
+    if outer.gap_p50 is not None and inner.gap_p50 is not None:
+        lines.append(
+            f"    gaps p50 {inner.gap_p50 * 1000:.1f} > {outer.gap_p50 * 1000:.1f} ms, "
+            f"below 1 ms {inner.gaps_below_1ms or 0:.0%} > {outer.gaps_below_1ms or 0:.0%}, "
+            f"buffering {inner.buffering} > {outer.buffering}"
+        )
+    if hop.after_disconnect is not None:
+        lines.append(f"    the client left; the upstream was read for another {hop.after_disconnect:.3f} s")
+    lines += [f"    changes: {', '.join(hop.changes)}"] if hop.changes else []
+    lines += [f"    quirks added: {', '.join(hop.quirks_added)}"] if hop.quirks_added else []
+    lines += [f"    quirks removed: {', '.join(hop.quirks_removed)}"] if hop.quirks_removed else []
+    return "\n".join(lines)
+
+
+def session_report(session: SessionSummary, *, show_content: bool) -> str:
+    """A WebSocket in a line, to be put above the reports of the responses in it, and what was odd in another one."""
+    counts = session.counts
+    end = "open" if session.closed_by is None else f"closed by the {session.closed_by}"
+    code = f" with code {session.close_code}" if session.close_code is not None else ""
+    reason = f": {_plain(session.close_reason)}" if show_content and session.close_reason else ""
+    lines = [
+        f"{_plain(session.id)}  WEBSOCKET {session.dialect}, {counts.responses} responses, "
+        f"{counts.server_messages + counts.client_messages} messages, {end}{code}{reason}"
+    ]
+    odd = [f"{name.replace('_', ' ')} {count}" for name in _ODD if (count := getattr(counts, name))]
+    return "\n".join([*lines, *([f"  {', '.join(odd)}"] if odd else [])])
+
+
+def _signed(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"{seconds * 1000:+.1f} ms"
 
 
 def _ladder(summary: Summary) -> list[str]:

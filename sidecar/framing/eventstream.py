@@ -140,13 +140,19 @@ class EventStreamDecoder:
         self._start = 0
 
     def close(self) -> Sequence[Frame]:
-        """A frame cut off: without payload, for no checksum vouches for what came of it; stamped by its last byte."""
+        """A frame cut off: without payload, for no checksum vouches for what came of it; stamped by its last byte.
+
+        Its event is named where that much of its headers came.
+        """
         if not self.pending:
             return ()
         started = self._started if self._total else self._stamps[0]
+        begin = _PRELUDE.size
+        headers = _strings(bytes(self._held[begin : begin + self._headers])) if self._total and not self._passed else {}
+        event = next((headers[name] for name in _NAMES if name in headers), "")
         self._held.clear()
         self._total = 0
-        return (Frame(b"", self._at, complete=False, started=started),)
+        return (Frame(b"", self._at, event, complete=False, started=started),)
 
 
 def _strings(headers: bytes) -> dict[str, str]:

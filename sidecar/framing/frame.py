@@ -29,6 +29,8 @@ class Frame(msgspec.Struct, gc=False):
     """Data lines that were joined (SSE)."""
     size: int = 0
     """Payload bytes on the wire, also where `data` was dropped for being over the bound."""
+    torn: bool = False
+    """The body ended in this unit before any of its data came."""
 
 
 class Notes(msgspec.Struct):

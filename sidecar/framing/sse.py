@@ -13,6 +13,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 _LF = 0x0A
 _COLON = 0x3A
+_BEGIN_EVENTS = (b"dat", b"event", b"[DONE")
 _NO_HEARTBEAT = b":HTTP_STATUS/"  # DashScope states the HTTP status in a comment in front of every event
 _STRAY_KEPT = 8
 _FIELD_KEPT = 64 * 1024  # bytes of a line that is no data: an event name, an id, an error as a field
@@ -213,8 +214,7 @@ class SseDecoder:
 
     def _frame(self, *, complete: bool) -> Frame:
         event = self._event.decode("utf-8", "replace") if self._event else ""
-        if event and self._lines:
-            self.notes.named_events += 1
+        self.notes.named_events += bool(event)
         data = self._data + self._more if self._more else self._data
         return Frame(
             data if self._lines else None,
@@ -232,12 +232,18 @@ class SseDecoder:
 
     def close(self) -> Sequence[Frame]:
         """What was pending, its last line taken as if it had ended, stamped by its last byte."""
+        if self._after_cr and self.notes.crlf:
+            self.notes.cr -= 1  # the body ended within a CRLF
+        torn = False
         if self._partial:
             line, dropped = self._take_held(b"")
-            if not line.startswith((b"retry", b"id")):  # a number cut short is another number
+            if any(name.startswith(line) for name in _BEGIN_EVENTS):
+                torn = True  # a name cut short is another name
+            elif not line.startswith((b"retry", b"id")):  # a number cut short is another number
                 self._line(line, dropped)
-        if not self._fields:
+        if not (self._fields or torn):
             return ()
         frame = self._frame(complete=False)
+        frame.torn = frame.data is None and not frame.size and (torn or bool(frame.event))
         self._reset()
         return (frame,)

@@ -8,11 +8,12 @@ import msgspec
 from sidecar.framing.eventstream import EventStreamDecoder
 from sidecar.framing.frame import Decoder
 from sidecar.framing.json_array import JsonArrayDecoder
+from sidecar.framing.message import MessageDecoder
 from sidecar.framing.ndjson import NdjsonDecoder
 from sidecar.framing.sse import SseDecoder
 from sidecar.framing.whole import WholeDecoder
 
-Name = Literal["sse", "ndjson", "eventstream", "json_array", "whole"]
+Name = Literal["sse", "ndjson", "eventstream", "json_array", "whole", "message"]
 
 
 class Framing(msgspec.Struct, frozen=True):
@@ -46,10 +47,12 @@ FRAMINGS: tuple[Framing, ...] = (
     Framing("eventstream", ("application/vnd.amazon.eventstream",), EventStreamDecoder, streamed=True),
     Framing("json_array", (), JsonArrayDecoder, streamed=True),
     Framing("whole", ("application/json",), WholeDecoder, streamed=False),
+    Framing("message", (), MessageDecoder, streamed=True),
 )
 BY_NAME: dict[str, Framing] = {row.name: row for row in FRAMINGS}
 _BY_TYPE = {content_type: row for row in FRAMINGS for content_type in row.content_types}
 _SSE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":", b"data\n", b"data\r", b"error:")
+_HTML_STARTS = (b"<!doctype html", b"<html")
 _OPAQUE_TYPES = ("audio/", "image/", "video/")
 _BOM = b"\xef\xbb\xbf"
 
@@ -83,12 +86,18 @@ def sniff(head: bytes, declared: Framing | None, *, asked_stream: bool, lines: b
         return BY_NAME["sse"]
     if any(mark.startswith(start) for mark in _SSE_STARTS):  # nothing yet, or the beginning of a field name
         return None
+    if start.startswith(b"<"):
+        page = start[: len(_HTML_STARTS[0])].lower()
+        if page.startswith(_HTML_STARTS):
+            return BY_NAME["whole"]
+        if any(mark.startswith(page) for mark in _HTML_STARTS):
+            return None
     if start.startswith(b"["):
-        if declared is not None and declared.name == "sse":
-            return declared  # `[DONE]` on a line of its own
         inner = start[1:].lstrip(b" \t\r\n")
         if not inner:
             return None
+        if declared is not None and declared.name == "sse" and inner[:1] != b"{":
+            return declared  # `[DONE]` on a line of its own
         return BY_NAME["json_array"] if asked_stream and inner[:1] in (b"{", b"]") else BY_NAME["whole"]
     if start.startswith(b"{"):
         if declared is not None and declared.name == "ndjson":

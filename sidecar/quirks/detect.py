@@ -101,7 +101,7 @@ def usage_requested_but_absent(evidence: Evidence) -> bool:
         evidence.streamed
         and evidence.request.include_usage
         and evidence.usage is None
-        and evidence.outcome in ("complete", "no_terminator")
+        and evidence.outcome == "complete"
         and "usage_all_zero" not in evidence.notes
     )
 
@@ -110,12 +110,12 @@ def usage_requested_but_absent(evidence: Evidence) -> bool:
 
 
 def empty_stream(evidence: Evidence) -> bool:
-    """200 and no event but perhaps the sentinel."""
+    """200 and no event but perhaps the sentinel, and the stream ended, cleanly or by a reset."""
     stream = evidence.stream
     return (
         evidence.streamed
         and evidence.ending.parsed
-        and evidence.ending.end == "eof"
+        and evidence.ending.end in ("eof", "upstream_reset")
         and stream.error is None
         and stream.last_event_at is None
         and not evidence.ending.cut_off
@@ -127,16 +127,28 @@ def empty_stream(evidence: Evidence) -> bool:
 
 
 def content_type_unexpected(evidence: Evidence) -> bool:
-    """The content type does not fit the body: events that are not called events, or the other way round."""
+    """The content type does not fit the body: events that are not called events, or the other way round.
+
+    Of whole bodies only those are judged that are plainly JSON or HTML.
+    """
     body = evidence.body
     content_type = media_type(evidence.response_headers.get("content-type", ""))
-    if not evidence.streamed or body is None or body.framing is None or not content_type:
+    if body is None or body.framing is None or not content_type or "mixed_json_and_sse_body" in evidence.notes:
         return False
-    if "mixed_json_and_sse_body" in evidence.notes:
-        return False
-    if body.framing.name == "json_array":
-        return content_type != "application/json"
-    return content_type not in body.framing.content_types
+    if evidence.document == "html":
+        return content_type not in ("text/html", "application/xhtml+xml")
+    if evidence.document == "json" or body.framing.name == "json_array":
+        return not content_type.endswith(("/json", "+json"))
+    return evidence.streamed and content_type not in body.framing.content_types
+
+
+def compressed(evidence: Evidence) -> bool:
+    """A coding is named and the body is so coded: that of a stream, or what came in its place."""
+    return (
+        evidence.body is not None
+        and evidence.body.is_compressed
+        and (evidence.streamed or evidence.request.asked_stream or (evidence.status or 0) >= 400)
+    )
 
 
 def stream_not_honored(evidence: Evidence) -> bool:
@@ -197,5 +209,8 @@ def long_prefill_silence(evidence: Evidence) -> bool:
 
 
 def delayed_close(evidence: Evidence) -> bool:
+    """The connection stayed open for long behind the terminator, or still is."""
     at = evidence.stream.terminator_at
-    return at is not None and evidence.ended_at - at >= evidence.thresholds.delayed_close * SECOND
+    if at is None:
+        return False
+    return evidence.ending.end == "open" or evidence.ended_at - at >= evidence.thresholds.delayed_close * SECOND

@@ -1,7 +1,7 @@
 """Quirks of the registry: framing."""
 
-from sidecar.quirks.detect import framed_as, framing, mixed_line_endings, only_ending
-from sidecar.quirks.quirk import Quirk, Severity
+from sidecar.quirks.detect import framed_as, framing, mixed_line_endings, noted, only_ending
+from sidecar.quirks.quirk import CHAT, Quirk, Severity
 
 INFO, WARNING, BREAKS = Severity.INFO, Severity.WARNING, Severity.BREAKS_CLIENTS
 
@@ -219,6 +219,8 @@ FRAMING: tuple[Quirk, ...] = (
         ),
         guard="Read the data whatever the name is, and treat the name `error` as an error.",
         reference="https://github.com/langchain4j/langchain4j/issues/2585",
+        dialects=CHAT,
+        on=lambda e: framed_as(e, "sse") and framing(e).named_events > 0,
     ),
     Quirk(
         id="sse_missing_event_name",
@@ -230,6 +232,7 @@ FRAMING: tuple[Quirk, ...] = (
         ),
         guard="Fall back to the `type` member of the data where the name is missing.",
         reference="https://github.com/earendil-works/pi/issues/1983",
+        on=lambda e: framed_as(e, "sse") and noted("sse_missing_event_name", e),
     ),
     Quirk(
         id="comment_wrapped_in_data",
@@ -307,7 +310,7 @@ FRAMING: tuple[Quirk, ...] = (
         ),
         guard="Dispatch only if data was collected since the last blank line.",
         reference="https://github.com/router-for-me/CLIProxyAPI/issues/3367",
-        on=lambda e: framed_as(e, "sse") and framing(e).blank_lines > 0,
+        on=lambda e: (framed_as(e, "sse") or framed_as(e, "ndjson")) and framing(e).blank_lines > 0,
     ),
     Quirk(
         id="concatenated_json_event",
@@ -400,7 +403,7 @@ FRAMING: tuple[Quirk, ...] = (
         ),
         guard="Hold back a trailing high surrogate and join it with the next delta, or replace it before encoding.",
         reference="https://github.com/Kohaku-Lab/KohakuTerrarium/pull/48",
-        on=lambda e: "lone_surrogate" in e.stream.text.marks | e.stream.reasoning.marks,
+        on=lambda e: "lone_surrogate" in e.stream.text.marks | e.stream.reasoning.marks | e.notes,
     ),
     Quirk(
         id="json_array_stream",

@@ -566,6 +566,6 @@ PAYLOAD: tuple[Quirk, ...] = (
         ),
         guard="Where an item brought no delta, take its text from the done event.",
         reference="https://github.com/Sophomoresty/gemini-web2api/pull/57",
-        dialects=frozenset({"openai.responses"}),
+        dialects=frozenset({"openai.responses", "openai.responses.ws", "openai.realtime"}),
     ),
 )

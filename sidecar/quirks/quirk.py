@@ -47,6 +47,8 @@ class Evidence(msgspec.Struct, frozen=True):
     thresholds: QuirkThresholds
     timed: bool = True
     """Whether reads and times are those of the wire."""
+    document: str = ""
+    """What a whole body is: `json`, `html` or neither."""
 
     @property
     def is_chat(self) -> bool:

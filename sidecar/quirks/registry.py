@@ -25,14 +25,25 @@ BY_ID: dict[str, Quirk] = {quirk.id: quirk for quirk in QUIRKS}
 
 # What still holds of a body of status 400 or above, which is read whole.
 _OF_HTTP_ERRORS = frozenset({"http_error_status", "error_html_body", *(quirk.id for quirk in TRANSPORT)})
-# What still holds of a whole body that answers a request for one.
+# What still holds of a whole body that answers a request for one: nothing that is about deltas or chunks.
 _OF_WHOLE_BODIES = frozenset(
     {
-        *(quirk.id for rows in (USAGE, TOOL_CALLS, ERRORS, TRANSPORT) for quirk in rows),
+        *(quirk.id for rows in (USAGE, ERRORS, TRANSPORT) for quirk in rows),
+        "empty_tool_calls_array",
         "finish_reason_error",
+        "legacy_function_call",
         "malformed_json_event",
+        "tool_arguments_empty",
+        "tool_arguments_invalid_json",
+        "tool_arguments_null",
+        "tool_arguments_object",
+        "tool_call_as_text",
+        "tool_call_fragment_nameless",
     }
 )
+
+# What a message of a WebSocket cannot show: it has no status and no headers of its own.
+_OF_STATUS_AND_HEADERS = frozenset({"content_type_missing", "error_event_in_200_stream"})
 
 # What only reads and times of the wire can show.
 _OF_READS = frozenset(
@@ -57,6 +68,8 @@ def detect(evidence: Evidence) -> tuple[str, ...]:
     found = {quirk.id for quirk in QUIRKS if quirk.shows(evidence)}
     if not evidence.timed:
         found -= _OF_READS
+    if evidence.ending.in_socket:
+        found -= _OF_STATUS_AND_HEADERS
     if evidence.status is not None and evidence.status >= 400:
         found &= _OF_HTTP_ERRORS
     elif evidence.ending.whole:

@@ -1,6 +1,12 @@
 """Quirks of the registry: transport."""
 
-from sidecar.quirks.detect import buffered_delivery, content_type_unexpected, sse_without_request, stream_not_honored
+from sidecar.quirks.detect import (
+    buffered_delivery,
+    compressed,
+    content_type_unexpected,
+    sse_without_request,
+    stream_not_honored,
+)
 from sidecar.quirks.quirk import Quirk, Severity
 
 INFO, WARNING, BREAKS = Severity.INFO, Severity.WARNING, Severity.BREAKS_CLIENTS
@@ -79,14 +85,17 @@ TRANSPORT: tuple[Quirk, ...] = (
     ),
     Quirk(
         id="compressed_stream",
-        summary="The body of a stream is compressed with gzip, deflate, br or zstd, as its Content-Encoding says.",
+        summary=(
+            "The body of a stream, or what came in its place, is compressed with gzip, deflate, br or zstd, as its "
+            "Content-Encoding says."
+        ),
         severity=INFO,
         breaks=(
             "Clients that read raw bytes see garbage, and a compressor that does not flush per event holds tokens back."
         ),
         guard="Send `Accept-Encoding: identity` for streams, or decompress incrementally.",
         reference="https://github.com/phymbert/xk6-sse/issues/21",
-        on=lambda e: e.streamed and e.body is not None and e.body.is_compressed,
+        on=compressed,
     ),
     Quirk(
         id="decompression_ratio_high",

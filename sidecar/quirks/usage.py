@@ -160,7 +160,7 @@ USAGE: tuple[Quirk, ...] = (
         ),
         guard="Treat the usage of the terminal event as optional.",
         reference="https://github.com/decolua/9router/issues/705",
-        dialects=frozenset({"openai.responses"}),
+        dialects=frozenset({"openai.responses", "openai.responses.ws", "openai.realtime"}),
     ),
     Quirk(
         id="reasoning_tokens_excluded_from_output",
@@ -174,7 +174,7 @@ USAGE: tuple[Quirk, ...] = (
         ),
         guard="Where the total says so, add the reasoning tokens to the output.",
         reference="https://github.com/UKGovernmentBEIS/inspect_ai/issues/5528",
-        dialects=CHAT | {"gemini.generate"},
+        dialects=CHAT | {"gemini.generate", "gemini.live"},
         on=lambda e: e.stream.usage.excludes_reasoning(),
     ),
 )

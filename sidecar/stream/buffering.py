@@ -313,7 +313,7 @@ def _was_ready(first: _Group, pace: float, waited: float) -> bool:
 
 def _delayed(flush: _Group, since: float, pace: float, limit: float) -> float:
     """Events of one flush delayed by the limit or more. Two at once are no evidence: clocks and queues jitter."""
-    taken = min(since, flush.steps * pace * SLOWER)
+    taken = flush.steps * pace if since == inf else min(since, flush.steps * pace * SLOWER)
     if flush.steps < CLUMP_STEPS or taken <= limit:
         return 0.0
     return int(flush.steps * (1 - limit / taken)) * flush.events / flush.steps

@@ -150,6 +150,13 @@ def _gap_ratio(outer: Gaps, inner: Gaps) -> float | None:
     return (outer.percentile(0.5) or 0.0) / median if median else None
 
 
+def _compressed(outer: Gaps, inner: Gaps) -> bool | None:
+    """Whether many more gaps are below 1 ms than were before; None with few gaps."""
+    if min(outer.count, inner.count) < MIN_GAPS:
+        return None
+    return outer.short / outer.count - inner.short / inner.count >= COMPRESSED
+
+
 def _changes(outer: Summary, inner: Summary) -> list[Change]:
     """What differs. Of an answer that the client did not wait for, only what can differ before its end."""
     found: list[Change] = []
@@ -159,11 +166,12 @@ def _changes(outer: Summary, inner: Summary) -> list[Change]:
         found.append("text_changed")
     if texts_agree(outer.reasoning_text, inner.reasoning_text) is False:
         found.append("reasoning_changed")
-    if _HELD_BACK[outer.buffering.verdict] > _HELD_BACK[inner.buffering.verdict]:
+    compressed = _compressed(outer.gaps, inner.gaps)
+    # A verdict on one side alone may be due to jitter; with both sides there are gaps that say whether it is.
+    if _HELD_BACK[outer.buffering.verdict] > _HELD_BACK[inner.buffering.verdict] and compressed is not False:
         found.append("buffering_appeared")
-    if min(outer.gaps.count, inner.gaps.count) >= MIN_GAPS:
-        rise = outer.gaps.short / outer.gaps.count - inner.gaps.short / inner.gaps.count
-        found += ["gaps_compressed"] if rise >= COMPRESSED else []
+    if compressed:
+        found.append("gaps_compressed")
     if outer.outcome not in ("client_disconnect", "open") and inner.outcome != "open":
         found += _changes_by_the_end(outer, inner, found)
     return found

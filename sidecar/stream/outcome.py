@@ -46,6 +46,8 @@ class Ending(msgspec.Struct, frozen=True):
     """The prompt was refused: complete, although nothing was generated."""
     has_terminators: bool = True
     has_finish: bool = True
+    in_socket: bool = False
+    """One response of a WebSocket: the end may be that of the whole socket."""
 
 
 def decide(ending: Ending) -> Outcome:
@@ -78,7 +80,7 @@ def _of_clean_stream(ending: Ending) -> Outcome:
     if ending.cut_off and not ending.terminator:
         return "truncated"
     if not (ending.output or ending.finish or ending.blocked):
-        return "empty"
+        return "truncated" if ending.in_socket and not ending.terminator else "empty"
     if ending.blocked or ending.terminator:
         return "complete"
     if not ended and (ending.has_terminators or ending.has_finish):

@@ -53,7 +53,18 @@ class Progress:
     one in which keep-alives came is `keepalive_only`. `remembered` holds the first stalls with their times.
     """
 
-    __slots__ = ("_finished", "_head", "_kept_alive", "_output", "last", "remembered", "silences", "stalled", "stalls")
+    __slots__ = (
+        "_finished",
+        "_head",
+        "_kept_alive",
+        "_output",
+        "_waits",
+        "last",
+        "remembered",
+        "silences",
+        "stalled",
+        "stalls",
+    )
 
     def __init__(self) -> None:
         self.last: int | None = None
@@ -65,6 +76,7 @@ class Progress:
         self._output = False
         self._finished = False
         self._kept_alive = False
+        self._waits = False
 
     def start(self, at: int) -> None:
         """The request is out (or the exchange was opened, where that is unknown)."""
@@ -88,6 +100,15 @@ class Progress:
         """Something came that only keeps the connection open."""
         self._kept_alive = True
 
+    def wait(self) -> None:
+        """Nothing is due from the server for now: the client runs a tool, or an answer is played. No silence counts."""
+        self._waits = True
+
+    def resume(self, at: int) -> None:
+        """The wait is over."""
+        self._waits = False
+        self.last = at
+
     def finished(self) -> None:
         """A finish reason or the terminator came."""
         self._finished = True
@@ -97,13 +118,13 @@ class Progress:
         self._progress(at)
 
     def _progress(self, at: int) -> None:
-        if self.last is not None and at > self.last:
+        if self.last is not None and at > self.last and not self._waits:
             phase = self.phase()
             silence = at - self.last
             if silence > self.silences.get(phase, -1):
                 self.silences[phase] = silence
         self.last = at
-        self._kept_alive = False
+        self._kept_alive = self._waits = False
         if self.stalled is not None:
             self.stalled = None
             for stall in self.remembered:
@@ -121,7 +142,7 @@ class Progress:
 
     def silence(self, now: int) -> int:
         """Nanoseconds since the last progress."""
-        return 0 if self.last is None else max(now - self.last, 0)
+        return 0 if self.last is None or self._waits else max(now - self.last, 0)
 
     def due(self, thresholds: StallThresholds) -> int:
         """When the stream stalls if nothing comes any more, nanoseconds on the clock of the records."""

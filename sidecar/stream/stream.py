@@ -20,12 +20,12 @@ from sidecar.dialects.signals import (
 )
 from sidecar.stream.gaps import Gaps
 from sidecar.stream.phases import Progress
-from sidecar.stream.text import TextLog
+from sidecar.stream.text import TextLog, has_lone_edge
 from sidecar.stream.tools import ToolCalls
 from sidecar.stream.usage import UsageLedger
 
 DEFAULT_TEXT_LIMIT = 1024
-_VISIBLE = ("text", "refusal")
+_VISIBLE = ("text", "refusal", "transcript")
 """Kinds of output that a person reads as the answer: they start the clock of the first visible token."""
 
 _BESIDE_DATA = frozenset({"bare_done_line", "foreign_terminator", "sse_unknown_field"})
@@ -43,6 +43,7 @@ class Stream:
         self.notes: set[str] = set()
         self.text = TextLog(text_limit)
         self.reasoning = TextLog(text_limit)
+        self.transcript = TextLog(text_limit)
         self.tools = ToolCalls()
         self.usage = UsageLedger()
         self.gaps = Gaps()
@@ -60,12 +61,16 @@ class Stream:
         self.first_event_at: int | None = None
         self.first_output_at: int | None = None
         self.first_visible_at: int | None = None
+        self.first_audio_at: int | None = None
         self.last_output_at: int | None = None
         self.last_event_at: int | None = None
         self.terminator_at: int | None = None
         self.error_at: int | None = None
         self.text_choices: set[int] = set()
         self.heartbeat_gaps = Gaps()
+        self.waited = 0
+        """Nanoseconds between outputs that the client took and not the server."""
+        self._resumed_at = 0
         self._heartbeat_at: int | None = None
         self._events = 0
         self._events_with_finish = 0
@@ -107,6 +112,11 @@ class Stream:
                 event.append(signal)
         self._event(event, at)
 
+    def resume(self, at: int) -> None:
+        """The client did what the stream waited for (ran a tool): the server's time goes on from here."""
+        self._resumed_at = at
+        self.progress.resume(at)
+
     def take_habits(self, signals: Iterable[Signal]) -> None:
         """Habits that stand in no event: what a cut-off unit shows, and what shows only at the end."""
         for signal in signals:
@@ -126,6 +136,7 @@ class Stream:
         usages: list[Usage] = []
         after_terminator = self.terminator is not None
         after_error = self.error is not None or self.failed_finish is not None
+        after_finish = bool(self.finish)
         if after_terminator and any(isinstance(signal, Terminator) for signal in signals):
             self._again(signals, at)
             return
@@ -135,6 +146,8 @@ class Stream:
                 payload = True
                 if self._content(signal) and not signal.late:  # type: ignore[arg-type, union-attr]  # narrowed by the class test, which mypy does not follow
                     output = True
+                    if self.first_audio_at is None and signal.kind == "audio":  # type: ignore[union-attr]
+                        self.first_audio_at = at
                     visible = visible or signal.kind in _VISIBLE  # type: ignore[union-attr]
             elif isinstance(signal, ToolCall):
                 payload = True
@@ -169,6 +182,8 @@ class Stream:
             else:
                 payload = self._rest(signal, at) or payload
         payload = payload or silent
+        if output and after_finish and self.first_output_at is None:
+            self.notes.add("finish_reason_before_content")
         self._close_event(at, usages, finishes, output=output, visible=visible, payload=payload)
         if payload and after_terminator:
             self.notes.add("data_after_terminator")
@@ -204,17 +219,17 @@ class Stream:
         if usages:
             self.usage.event_over()
         if output:
-            self._output(at, visible=visible, finished_before=finished)
+            self._output(at, visible=visible)
 
-    def _output(self, at: int, *, visible: bool, finished_before: bool) -> None:
+    def _output(self, at: int, *, visible: bool) -> None:
         self.output_chunks += 1
         if self.first_output_at is None:
             self.first_output_at = at
-            if finished_before:
-                self.notes.add("finish_reason_before_content")
         else:
             assert self.last_output_at is not None
-            self.gaps.add(at - self.last_output_at)
+            since = max(self.last_output_at, self._resumed_at)
+            self.waited += since - self.last_output_at
+            self.gaps.add(at - since)
         self.last_output_at = at
         if visible and self.first_visible_at is None:
             self.first_visible_at = at
@@ -228,8 +243,12 @@ class Stream:
             self.text_choices.add(content.choice)
         elif content.kind == "reasoning":
             self.reasoning.add(content.text, content.choice)
+        elif content.kind == "transcript":
+            self.transcript.add(content.text, content.choice)
         elif content.kind == "refusal":
             self.notes.add("refusal_delta")
+            if has_lone_edge(content.text):
+                self.notes.add("lone_surrogate")
         self._count_output(content.kind, content.size or len(content.text))
         if self.finish:
             self._note_after_finish(content.choice)
@@ -245,7 +264,7 @@ class Stream:
             self.notes.add("chunk_after_finish")
 
     def _finish(self, finish: Finish) -> None:
-        if finish.choice in self.finish:
+        if finish.choice in self.finish and not finish.revises:
             self.notes.update(("finish_reason_repeated", "chunk_after_finish"))
         if finish.choice in self.finish or len(self.finish) < 128:
             self.finish[finish.choice] = finish.reason

@@ -16,6 +16,7 @@ MILESTONES = (
     "first_event",
     "first_token",
     "first_visible_token",
+    "first_audio",
     "last_token",
     "terminator",
     "end",
@@ -36,8 +37,8 @@ class ToolCallSummary(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """One exchange. Times are seconds from t0 (the last request byte forwarded) unless the name says otherwise.
 
-    `error`, `text`, `reasoning_text`, `request_content` and the tool calls' arguments are content: exporters leave
-    them out unless the operator asked for them.
+    `error`, `text`, `reasoning_text`, `transcript`, `request_content` and the tool calls' arguments are content:
+    exporters leave them out unless the operator asked for them.
     """
 
     id: str
@@ -46,6 +47,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     opened_at: int
     """The same on the proxy's monotonic clock, nanoseconds."""
     t0: int | None
+    t0_source: str | None = None
+    """The message of a WebSocket that t0 stands for; None outside of one, and where no request was visible."""
+    socket: str | None = None
+    """Id of the WebSocket in which it was one response."""
     ended_at: int
     traceparent: str | None
     tracestate: str | None
@@ -88,6 +93,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """When an error inside the stream came, on the proxy's monotonic clock, nanoseconds."""
     quirks: tuple[str, ...]
     usage: dict[str, int] | None
+    usage_audio: dict[str, int] | None = None
+    """How many of the tokens are audio: `input`, `output`, `cache_read`, as far as it was reported."""
     usage_source: str | None
     usage_state: str
     tokens: Tokens | None
@@ -108,6 +115,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     text_chars: int
     text: str
     reasoning_text: str
+    transcript: str = ""
+    """Text of what was spoken; content, too."""
     request: dict[str, object]
     """Request parameters that the conventions name, absent ones left out."""
     request_content: RequestContent | None

@@ -7,6 +7,16 @@ _TAIL = 24
 _HINTS = ("<", "[")
 
 
+def has_lone_edge(text: str) -> bool:
+    """Whether a piece starts or ends with one half of a surrogate pair."""
+    return not text.isascii() and ("\ud800" <= text[0] <= "\udfff" or "\ud800" <= text[-1] <= "\udfff")
+
+
+def joined_pairs(text: str) -> str:
+    """A text with the halves of surrogate pairs joined, and halves that have no other replaced."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 class TextLog:
     """Text by choice. At most `limit` characters are kept; sizes and marks are of all of it."""
 
@@ -41,7 +51,7 @@ class TextLog:
     def add(self, text: str, choice: int) -> None:
         """One piece of visible text."""
         self.size[choice] = self.size.get(choice, 0) + len(text)
-        if not text.isascii() and ("\ud800" <= text[0] <= "\udfff" or "\ud800" <= text[-1] <= "\udfff"):
+        if has_lone_edge(text):
             self.marks.add("lone_surrogate")
             if choice in self._halves and "\udc00" <= text[0] <= "\udfff":
                 self.size[choice] -= 1  # two halves are one character
@@ -100,9 +110,7 @@ class TextLog:
             joined = "".join(piece for pieces in self._pieces.values() for piece in pieces)
         else:
             joined = "".join(self._pieces.get(choice, ()))
-        if joined.isascii():
-            return joined
-        return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return joined_pairs(joined)
 
     def chars(self, choice: int = 0) -> int:
         """Characters of visible text of one choice."""

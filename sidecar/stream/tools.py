@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from sidecar.dialects.signals import ToolCall
+from sidecar.stream.text import has_lone_edge
 
 Verdict = Literal["valid", "invalid_arguments", "incomplete"]
 
@@ -84,6 +85,8 @@ class ToolCalls:
             self._continue(call, delta, call_id, name)
         call.deltas += not delta.final
         self.choices.add(delta.choice)
+        if has_lone_edge(arguments):
+            self.notes.add("lone_surrogate")
         call.free_text = call.free_text or delta.free_text
         if delta.snapshot and arguments:
             self._drop(call)
@@ -115,8 +118,7 @@ class ToolCalls:
             call = self._at.get((delta.choice, delta.index))
             if call is not None and call_id and name and call.id and call.id != call_id:
                 # A new id with a new name at a used index: several calls under one index.
-                if delta.index == 0:
-                    self.notes.add("tool_index_all_zero")
+                self._zero_again = self._zero_again or delta.index == 0
                 return None
             return call
         last = next((call for call in reversed(self.calls) if call.choice == delta.choice), None)
@@ -173,6 +175,8 @@ class ToolCalls:
 
     def note_end(self, *, ended_well: bool) -> None:
         """The stream is over: name what only the whole calls show. `ended_well`: it had a finish or a terminator."""
+        if self._zero_again and all(call.index == 0 for call in self.calls):
+            self.notes.add("tool_index_all_zero")
         for call in self.calls:
             if not call.arguments and ended_well:
                 self.notes.add("tool_arguments_empty")

@@ -14,6 +14,8 @@ class UsageLedger:
     def __init__(self) -> None:
         self.notes: set[str] = set()
         self.counts: dict[str, int] = {}
+        self.audio: dict[str, int] = {}
+        """Audio tokens among the counts, by `input`, `output` and `cache_read`."""
         self._fallback: dict[str, int] = {}
         self._stated: set[tuple[int | None, int | None, int | None]] = set()
         self._stating: set[tuple[int | None, int | None, int | None]] = set()  # in the event that is being read
@@ -42,6 +44,8 @@ class UsageLedger:
         elif self._opened_with_zero and usage.input:
             self.notes.add("usage_input_zero_at_start")
         self.counts.update(counts)
+        if usage.audio:
+            self.audio.update(usage.audio)
         if finished or finishes:
             stated = (usage.input, usage.output, usage.total)
             if stated in self._stated:

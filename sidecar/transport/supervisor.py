@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 import sys
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -29,7 +30,7 @@ class Supervisor:
 
     def __init__(self, socket: str, settings: Settings) -> None:
         self._command = [sys.executable, "-m", "sidecar.child"]
-        self._settings = msgspec.json.encode(msgspec.structs.replace(settings, socket=socket)) + b"\n"
+        self._settings = msgspec.structs.replace(settings, socket=socket)
         self._process: asyncio.subprocess.Process | None = None
         self._started = 0.0
         self.restarts = 0
@@ -53,7 +54,7 @@ class Supervisor:
         self._started = asyncio.get_running_loop().time()
         assert process.stdout is not None
         assert process.stdin is not None
-        process.stdin.write(self._settings)
+        process.stdin.write(msgspec.json.encode(self._settings) + b"\n")
         line = await process.stdout.readline()
         try:
             said: dict[str, str] = json.loads(line)
@@ -62,6 +63,10 @@ class Supervisor:
         if "error" in said:
             await process.wait()
             raise AnalyzerFailed(said["error"])
+        # One that comes after it is found where this one was, also where the system chose the port.
+        host, _, _ = self._settings.metrics_listen.rpartition(":")
+        listen = f"{host}:{urlsplit(said['metrics']).port}"
+        self._settings = msgspec.structs.replace(self._settings, metrics_listen=listen)
         return said
 
     async def watch(self) -> None:

@@ -48,7 +48,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     model, here = folder / "tiny.gguf", Path(__file__).parent
     subprocess.run([sys.executable, here / "tiny_model.py", model], check=True, timeout=60)
     with (folder / "log").open("w") as log:
-        command = [sys.executable, here / "llama_server.py", model]
+        command = [sys.executable, str(here / "llama_server.py"), str(model)]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     assert server.stdout is not None
     try:

@@ -163,7 +163,13 @@ def chat_events(*deltas: dict[str, Any], finish: str = "stop", model: str = "m-t
 
 
 def chat(
-    id: str, events: Sequence[bytes], *, every: float = 0.02, model: str = "m-test", end: End = "eof", first: float = 0.0
+    id: str,
+    events: Sequence[bytes],
+    *,
+    every: float = 0.02,
+    model: str = "m-test",
+    end: End = "eof",
+    first: float = 0.0,
 ) -> Exchange:
     """A streamed chat completion, an event each `every` seconds; the end follows after as long."""
     pieces = tuple(Piece(first + number * every, event) for number, event in enumerate(events))

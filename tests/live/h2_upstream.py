@@ -63,7 +63,7 @@ class H2Upstream:
         async def stopping() -> None:
             await stop.wait()
 
-        serving = asyncio.create_task(serve(self.application, config, shutdown_trigger=stopping))  # type: ignore[arg-type]  # its protocol type wants a union no plain function is
+        serving = asyncio.create_task(serve(self.application, config, shutdown_trigger=stopping))
         try:
             yield self
         finally:

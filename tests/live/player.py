@@ -53,6 +53,8 @@ class Player:
     plays: dict[str, list[Play]] = field(default_factory=dict)
     steps: dict[str, asyncio.Semaphore] = field(default_factory=dict)
     """By case: acquired before each piece, so that a test decides when the next one goes out."""
+    holds: dict[str, asyncio.Event] = field(default_factory=dict)
+    """By case: awaited after the last piece (before the head where there is none), so that a test decides on the end."""
     connections: int = 0
     port: int = 0
     _serving: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -101,6 +103,7 @@ class Player:
 
     async def _play(self, exchange: Exchange, play: Play, connection: "_Connection") -> None:
         if exchange.end == "no_answer":
+            await self._hold(exchange)
             await connection.reset()
             return
         now = 0.0
@@ -113,6 +116,7 @@ class Player:
                 play.head = await connection.head(exchange)
             play.pieces.append(await connection.send(h11.Data(data=piece.data)))
         await self._pause(exchange.end_at - now)
+        await self._hold(exchange)
         play.head = play.head or await connection.head(exchange)
         match exchange.end:
             case "eof":
@@ -123,6 +127,10 @@ class Player:
             case _:
                 play.client_left = await connection.peer_left(_PATIENCE)
                 await connection.reset()
+
+    async def _hold(self, exchange: Exchange) -> None:
+        if exchange.id in self.holds:
+            await self.holds[exchange.id].wait()
 
     async def _pause(self, seconds: float) -> None:
         if seconds > 0:

@@ -72,7 +72,7 @@ async def streams(url: str) -> dict[str, Any]:
     return found
 
 
-async def wait_until[T](find: Callable[[], Awaitable[T]], seconds: float = 15.0, what: str = "") -> T:
+async def wait_until[T](find: Callable[[], Awaitable[T | None]], seconds: float = 15.0, what: str = "") -> T:
     """Poll until something true is found, and return it. What is not up yet (no connection) is not found."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:

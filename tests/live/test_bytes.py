@@ -151,7 +151,9 @@ async def test_a_body_that_only_the_end_of_the_connection_delimits(player: Playe
 async def test_traffic_that_is_no_llm_passes_unchanged_and_uncounted(player: Player, sidecar: Sidecar) -> None:
     page = (("content-type", "text/html"), ("x-thing", "kept"), ("set-cookie", "a=1"), ("set-cookie", "b=2"))
     noise = random.Random(1).randbytes(20 * 1024 * 1024)
-    plain = Exchange("get", "GET", "/index.html?q=1", (("accept", "*/*"),), headers=page, pieces=(Piece(0, noise[:99_999]),))
+    plain = Exchange(
+        "get", "GET", "/index.html?q=1", (("accept", "*/*"),), headers=page, pieces=(Piece(0, noise[:99_999]),)
+    )
     upload = replace(plain, id="upload", method="PUT", target="/files/1", request_body=noise)
     traffic = [
         plain,

@@ -126,7 +126,10 @@ async def test_chat_not_streamed(through: Through) -> None:
     assert answer.usage is not None
     said = await through.said(before)
     assert streams(said) == {("openai.chat", "complete", "false"): 1}
-    expected = {("input", "reported"): answer.usage.prompt_tokens, ("output", "reported"): answer.usage.completion_tokens}
+    expected = {
+        ("input", "reported"): answer.usage.prompt_tokens,
+        ("output", "reported"): answer.usage.completion_tokens,
+    }
     assert tokens(said) == expected
     assert said.by("llm_stream_milestone_seconds_count", "milestone") == {"headers": 1, "first_byte": 1}
     assert said.by("llm_stream_no_first_token_total", "reason") == {"not_streamed": 1}
@@ -156,10 +159,9 @@ async def test_tool_call(through: Through, streamed: bool) -> None:
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_completions(through: Through, streamed: bool) -> None:
     async def ask(client: openai.AsyncOpenAI) -> str:
-        if not streamed:
-            return (await client.completions.create(prompt="the water", max_tokens=20, **SAME)).choices[0].text
-        stream = await client.completions.create(prompt="the water", max_tokens=20, stream=True, **SAME)
-        return "".join([chunk.choices[0].text async for chunk in stream if chunk.choices])
+        answer: Any = await client.completions.create(prompt="the water", max_tokens=20, stream=streamed, **SAME)
+        parts = [part async for part in answer] if streamed else [answer]
+        return "".join(part.choices[0].text for part in parts if part.choices)
 
     direct = await ask(through.direct)
     before = await scrape(through.metrics)

@@ -1,27 +1,32 @@
 """Writes a tiny llama with random weights and a vocabulary of its own: 0.6 MB that a real llama.cpp server serves.
 
-It babbles, the same for the same seed. Given tools it calls one: behind the prompt of a request with tools stands a line
-end, and from there a chain of tokens leads through a tool call. The chain has dimensions of its own, in which
-nothing else ever writes, so that it is certain once it has begun, and never begins elsewhere.
+It babbles, the same for the same seed. Given tools it calls one, asked to think it thinks: behind such prompts stands a
+line end or a tab, and from there a chain of tokens leads through a tool call or a thought. The chains have dimensions of
+their own, in which nothing else ever writes, so that one is certain once it has begun, and never begins elsewhere.
 
 usage: tiny_model.py FILE
 """
 
 import sys
+from itertools import chain, pairwise
 from pathlib import Path
 
 import gguf
 import numpy as np
 
 WIDTH, HEADS, LAYERS, INNER = 64, 4, 2, 128
-WORDS = (
-    "the a of to and in is it you that he was for on are with as I his they be at one have this from or had by hot but "
-    "some what there we can out other were all your when up use word how said an each she which do their time if will "
-    "way about many then them would write like so these her long make thing see him two has look more day could go come "
-    "did my sound no most number who over know water than call first people may down side been now find any new work"
-).split()
+_TEXT = (
+    "the a of to and in is it you that he was for on are with as I his they be at one have this from or had by hot "
+    "but some what there we can out other were all your when up use word how said an each she which do their time "
+    "if will way about many then them would write like so these her long make thing see him two has look more day "
+    "could go come did my sound no most number who over know water than call first people may down side been now "
+    "find any new work"
+)
+WORDS = _TEXT.split()
 TOOL = "get_weather"
-CHAIN = ("<tool_call>", '\n{"name": "', TOOL, '", "arguments": {"city": "', "Oslo", '"}}\n', "</tool_call>")
+CALL = ("<tool_call>", '\n{"name": "', TOOL, '", "arguments": {"city": "', "Oslo", '"}}\n', "</tool_call>")
+THOUGHT = ("<think>", "\u2581Weigh", "\u2581winds", "\u2581early", "</think>", "\u2581It", "\u2581blows", "\u2581hard")
+CHAINS = {"<0x0A>": CALL, "<0x09>": THOUGHT}
 EOS = 2
 
 TEMPLATE = """
@@ -45,15 +50,22 @@ For each function call, return a json object within <tool_call></tool_call> tags
 {{ message.content }}
 </tool_response><|im_end|>
 {%- else %}<|im_start|>{{ message.role }}
+{%- if message.reasoning_content %}<think>{{ message.reasoning_content }}</think>{% endif %}
 {{ message.content }}<|im_end|>
-{%- endif %}{%- endfor %}{%- if add_generation_prompt %}<|im_start|>assistant{{ "\\n" if tools else ":" }}{% endif %}"""
+{%- endif %}{%- endfor %}{%- if add_generation_prompt %}<|im_start|>assistant
+{{- "\\n" if tools else "\\t" if "think" in messages[-1].content else ":" }}{% endif %}"""
 
 
 def _vocabulary() -> tuple[list[bytes], list[int]]:
     kinds = gguf.TokenType
     tokens = [b"<unk>", b"<s>", b"</s>", *(f"<0x{byte:02X}>".encode() for byte in range(256))]
     types = [kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL, *([kinds.BYTE] * 256)]
-    texts = [*(f"\u2581{word}" for word in WORDS), "\u2581", *map(chr, range(33, 127)), *CHAIN]
+    texts = [
+        *(f"\u2581{word}" for word in WORDS),
+        "\u2581",
+        *map(chr, range(33, 127)),
+        *chain.from_iterable(CHAINS.values()),
+    ]
     tokens += [text.encode() for text in texts]
     types += [kinds.NORMAL] * len(texts)
     return tokens, [int(kind) for kind in types]
@@ -64,7 +76,8 @@ def write(path: Path) -> None:
     chance = np.random.default_rng(0)
     tokens, types = _vocabulary()
     size = len(tokens)
-    links = range(len(CHAIN) + 1)  # one dimension each: the line end, then the tokens of the chain
+    steps = [step for begin, pieces in CHAINS.items() for step in pairwise((begin, *pieces, "</s>"))]
+    links = range(len(steps))  # a dimension for each step of a chain
 
     def random(*shape: int, scale: float) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
         return (chance.standard_normal(shape) * scale).astype(np.float32)
@@ -94,10 +107,10 @@ def write(path: Path) -> None:
     embedding, output = random(size, WIDTH, scale=1.0), random(size, WIDTH, scale=1.0)
     output[:259] = 0.0  # no control tokens and no bytes
     embedding[:, links] = output[:, links] = 0.0
-    stations = [tokens.index(b"<0x0A>"), *range(size - len(CHAIN), size), EOS]
-    output[stations[1:]] = 0.0
-    for link, (here, there) in zip(links, zip(stations, stations[1:], strict=False), strict=True):
-        embedding[here, link], output[there, link] = 50.0, 10.0
+    numbers = {token.decode(): number for number, token in enumerate(tokens)}
+    output[[numbers[there] for _, there in steps]] = 0.0
+    for link, (here, there) in zip(links, steps, strict=True):
+        embedding[numbers[here], link], output[numbers[there], link] = 50.0, 10.0
     writer.add_tensor("token_embd.weight", embedding)
     writer.add_tensor("output.weight", output)
     writer.add_tensor("output_norm.weight", np.ones(WIDTH, np.float32))
@@ -105,7 +118,7 @@ def write(path: Path) -> None:
         block = f"blk.{layer}."
         for name in ("attn_norm", "ffn_norm"):
             writer.add_tensor(f"{block}{name}.weight", np.ones(WIDTH, np.float32))
-        shapes = {name: (WIDTH, WIDTH) for name in ("attn_q", "attn_k", "attn_v", "attn_output")}
+        shapes = dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (WIDTH, WIDTH))
         shapes |= {"ffn_gate": (INNER, WIDTH), "ffn_up": (INNER, WIDTH), "ffn_down": (WIDTH, INNER)}
         for name, shape in shapes.items():
             tensor = random(*shape, scale=0.2)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.live.engines import JS, aimock, llamacpp
+from tests.live.nodejs import JS, aimock
 from tests.live.exchanges import corpus
 from tests.live.player import Player
 from tests.live.processes import sidecar_run
@@ -43,15 +43,14 @@ async def _route(upstream: str, observer: Observer, confdir: Path) -> AsyncItera
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def llama(observer: Observer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Route]:
+async def llamacpp(llama: str, observer: Observer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Route]:
     """In front of a llama.cpp server."""
-    folder = tmp_path_factory.mktemp("llama")
-    async with llamacpp(folder) as upstream, _route(upstream, observer, folder) as route:
+    async with _route(llama, observer, tmp_path_factory.mktemp("llamacpp")) as route:
         yield route
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def mock(observer: Observer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Route]:
+async def aimocked(observer: Observer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Route]:
     """In front of aimock, which speaks many providers' APIs; tests/live/js/fixtures.json has its answers."""
     async with (
         aimock(JS / "fixtures.json", "-l", "2", "-c", "7") as upstream,

@@ -1,5 +1,6 @@
 """Anthropic's Python SDK: messages with text, thinking and tools, accumulated by the SDK itself."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,10 +18,14 @@ TOOLS: dict[str, Any] = {
 }
 
 
+@cache  # making one reads all certificate authorities
+def client(url: str) -> Any:
+    return anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=20)
+
+
 def messages(url: str, model: str, text: str, **options: Any) -> Answer:
-    client = anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=20)
     asked = [{"role": "user", "content": text}]
-    with client.messages.stream(model=model, max_tokens=64, messages=asked, **options) as stream:
+    with client(url).messages.stream(model=model, max_tokens=64, messages=asked, **options) as stream:
         final = stream.get_final_message()
     answer = Answer(finish=final.stop_reason)
     for block in final.content:
@@ -36,23 +41,29 @@ def messages(url: str, model: str, text: str, **options: Any) -> Answer:
     return answer
 
 
-async def test_text_of_llamacpp(llama: Route) -> None:
-    seen = await llama.ask(lambda url: messages(url, "tiny", "Tell of the sea"))
+async def test_text_of_llamacpp(llamacpp: Route) -> None:
+    seen = await llamacpp.ask(lambda url: messages(url, "tiny", "Tell of the sea"))
     seen.agrees("anthropic.messages", "message_stop", model="tiny")
     assert seen.client.finish == "max_tokens"
     assert seen.client.text
 
 
-async def test_tool_call_of_llamacpp(llama: Route) -> None:
-    seen = await llama.ask(lambda url: messages(url, "tiny", "The weather in Oslo?", **TOOLS))
+async def test_tool_call_of_llamacpp(llamacpp: Route) -> None:
+    seen = await llamacpp.ask(lambda url: messages(url, "tiny", "The weather in Oslo?", **TOOLS))
     seen.agrees("anthropic.messages", "message_stop", model="tiny")
     assert seen.client.finish == "tool_use"
     assert seen.client.calls == [("get_weather", {"city": "Oslo"})]
 
 
+async def test_thoughts_of_llamacpp(llamacpp: Route) -> None:
+    seen = await llamacpp.ask(lambda url: messages(url, "tiny", "Please think"))
+    seen.agrees("anthropic.messages", "message_stop", model="tiny")
+    assert (seen.client.reasoning, seen.client.text) == (" Weigh winds early", " It blows hard")
+
+
 @pytest.mark.parametrize("text", ["hello", "think of it", "the weather?"])
-async def test_messages_of_aimock(mock: Route, text: str) -> None:
-    seen = await mock.ask(lambda url: messages(url, "claude-sonnet-4-5", text, **TOOLS))
+async def test_messages_of_aimock(aimocked: Route, text: str) -> None:
+    seen = await aimocked.ask(lambda url: messages(url, "claude-sonnet-4-5", text, **TOOLS))
     seen.agrees("anthropic.messages", "message_stop", model="claude-sonnet-4-5")
     assert len(seen.client.calls) == (2 if "weather" in text else 0)
     assert bool(seen.client.reasoning) == ("think" in text)

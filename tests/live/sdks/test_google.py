@@ -1,5 +1,6 @@
 """Google's google-genai: text, thoughts and function calls."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -24,12 +25,15 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 
+@cache  # making one reads all certificate authorities
+def client(url: str) -> Any:
+    return genai.Client(api_key="none", http_options={"base_url": url, "api_version": "v1beta"})
+
+
 def generate(url: str, model: str, text: str) -> Answer:
-    options = {"base_url": url, "api_version": "v1beta"}
-    client = genai.Client(api_key="none", http_options=options)
     config = {"tools": TOOLS, "automatic_function_calling": {"disable": True}}
     answer = Answer()
-    for chunk in client.models.generate_content_stream(model=model, contents=text, config=config):
+    for chunk in client(url).models.generate_content_stream(model=model, contents=text, config=config):
         usage = chunk.usage_metadata
         if usage is not None:
             answer.usage = {
@@ -51,8 +55,8 @@ def generate(url: str, model: str, text: str) -> Answer:
 
 
 @pytest.mark.parametrize("text", ["hello", "think of it", "the weather?"])
-async def test_generate_content_of_aimock(mock: Route, text: str) -> None:
-    seen = await mock.ask(lambda url: generate(url, "gemini-2.5-flash", text))
+async def test_generate_content_of_aimock(aimocked: Route, text: str) -> None:
+    seen = await aimocked.ask(lambda url: generate(url, "gemini-2.5-flash", text))
     seen.agrees("gemini.generate", None, model="gemini-2.5-flash")
     assert len(seen.client.calls) == (2 if "weather" in text else 0)
     assert bool(seen.client.reasoning) == ("think" in text)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "req
 FUNCTION = {"name": "get_weather", "description": "The weather of a city", "parameters": PARAMETERS}
 
 
+@cache  # making one reads all certificate authorities
 def client(url: str) -> Any:
     return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=20)
 
@@ -105,49 +107,56 @@ TOOLS: dict[str, Any] = {"tools": [{"type": "function", "function": FUNCTION}]}
 FLAT_TOOLS: dict[str, Any] = {"tools": [{"type": "function", **FUNCTION}]}
 
 
-async def test_chat_text_of_llamacpp(llama: Route) -> None:
-    seen = await llama.ask(lambda url: chat(url, "tiny", "Tell of the sea", max_tokens=24))
+async def test_chat_text_of_llamacpp(llamacpp: Route) -> None:
+    seen = await llamacpp.ask(lambda url: chat(url, "tiny", "Tell of the sea", max_tokens=24))
     seen.agrees("openai.chat", "done_sentinel", model="tiny")
     assert seen.client.finish == "length"
     assert seen.client.text
 
 
-async def test_chat_tool_call_of_llamacpp(llama: Route) -> None:
-    seen = await llama.ask(lambda url: chat(url, "tiny", "The weather in Oslo?", **TOOLS))
+async def test_chat_tool_call_of_llamacpp(llamacpp: Route) -> None:
+    seen = await llamacpp.ask(lambda url: chat(url, "tiny", "The weather in Oslo?", **TOOLS))
     seen.agrees("openai.chat", "done_sentinel", model="tiny")
     assert seen.client.finish == "tool_calls"
     assert seen.client.calls == [("get_weather", {"city": "Oslo"})]
 
 
-async def test_completions_of_llamacpp(llama: Route) -> None:
-    seen = await llama.ask(lambda url: completions(url, "tiny", "Once upon a time"))
+async def test_completions_of_llamacpp(llamacpp: Route) -> None:
+    seen = await llamacpp.ask(lambda url: completions(url, "tiny", "Once upon a time"))
     seen.agrees("openai.completions", "done_sentinel", model="tiny")
     assert seen.client.text
 
 
-async def test_responses_text_of_llamacpp(llama: Route) -> None:
-    seen = await llama.ask(lambda url: responses(url, "tiny", "Tell of the sea", max_output_tokens=24))
+async def test_responses_text_of_llamacpp(llamacpp: Route) -> None:
+    seen = await llamacpp.ask(lambda url: responses(url, "tiny", "Tell of the sea", max_output_tokens=24))
     seen.agrees("openai.responses", "response.completed", model="tiny")
     assert seen.client.text
 
 
-async def test_responses_tool_call_of_llamacpp(llama: Route) -> None:
-    seen = await llama.ask(lambda url: responses(url, "tiny", "The weather in Oslo?", **FLAT_TOOLS))
+async def test_responses_tool_call_of_llamacpp(llamacpp: Route) -> None:
+    seen = await llamacpp.ask(lambda url: responses(url, "tiny", "The weather in Oslo?", **FLAT_TOOLS))
     seen.agrees("openai.responses", "response.completed", model="tiny")
     assert seen.client.calls == [("get_weather", {"city": "Oslo"})]
 
 
+@pytest.mark.parametrize(("ask", "terminator"), [(chat, "done_sentinel"), (responses, "response.completed")])
+async def test_thoughts_of_llamacpp(llamacpp: Route, ask: Callable[..., Answer], terminator: str) -> None:
+    seen = await llamacpp.ask(lambda url: ask(url, "tiny", "Please think"))
+    seen.agrees(f"openai.{ask.__name__}", terminator, model="tiny")
+    assert (seen.client.reasoning, seen.client.text) == (" Weigh winds early", " It blows hard")
+
+
 @pytest.mark.parametrize("text", ["hello", "think of it", "the weather?"])
-async def test_chat_of_aimock(mock: Route, text: str) -> None:
-    seen = await mock.ask(lambda url: chat(url, "gpt-4o", text, **TOOLS))
+async def test_chat_of_aimock(aimocked: Route, text: str) -> None:
+    seen = await aimocked.ask(lambda url: chat(url, "gpt-4o", text, **TOOLS))
     seen.agrees("openai.chat", "done_sentinel", model="gpt-4o")
     assert seen.client.finish == ("tool_calls" if "weather" in text else "stop")
 
 
 @pytest.mark.parametrize("text", ["hello", "think of it", "the weather?"])
 @pytest.mark.parametrize("read", [responses, accumulated_responses])
-async def test_responses_of_aimock(mock: Route, read: Callable[..., Answer], text: str) -> None:
-    seen = await mock.ask(lambda url: read(url, "gpt-4o", text, **FLAT_TOOLS))
+async def test_responses_of_aimock(aimocked: Route, read: Callable[..., Answer], text: str) -> None:
+    seen = await aimocked.ask(lambda url: read(url, "gpt-4o", text, **FLAT_TOOLS))
     seen.agrees("openai.responses", "response.completed", model="gpt-4o")
     assert len(seen.client.calls) == (2 if "weather" in text else 0)
     assert bool(seen.client.reasoning) == ("think" in text)

@@ -1,0 +1,49 @@
+"""The parts of the demo as processes of their own, for containers and for a Prometheus that watches them.
+
+    python -m sidecar.demo.scene upstream 127.0.0.1:8000
+    python -m sidecar.demo.scene gateway 127.0.0.1:8001 http://127.0.0.1:8082
+    python -m sidecar.demo.scene clients http://127.0.0.1:8080 http://127.0.0.1:8081
+
+The clients ask for every fault there is at the first address, and for two healthy models at the second, which is that
+of the gateway.
+"""
+
+import asyncio
+import sys
+
+from sidecar.config import host_port
+from sidecar.demo import gateway, upstream
+from sidecar.demo.clients import IMPATIENT, all_clients
+from sidecar.demo.faults import ALL_LATE_HEADS, ALL_PLAYS
+from sidecar.service import stop_on_signals
+
+THROUGH_GATEWAY = ("healthy", "cached-prompt")
+
+
+async def main(part: str, *arguments: str) -> None:
+    """Play one part until SIGINT or SIGTERM."""
+    until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    stop_on_signals(until)
+    if part == "clients":
+        direct, through_gateway = arguments
+        clients = all_clients(direct, (*ALL_PLAYS, IMPATIENT)) + all_clients(through_gateway, THROUGH_GATEWAY)
+        await until
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+        return
+    host, port = host_port(arguments[0], part)
+    if part == "upstream":
+        server, port = upstream.serve(host, port, ALL_PLAYS, ALL_LATE_HEADS)
+    else:
+        server, port = gateway.serve(host, port, arguments[1].rstrip("/"))
+    print(f"{part:<8} http://{host}:{port}", flush=True)
+    await until
+    server.stop()
+    await server.close_all_connections()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != {"upstream": 3, "gateway": 4, "clients": 4}.get(" ".join(sys.argv[1:2])):
+        sys.exit(__doc__)
+    asyncio.run(main(*sys.argv[1:]))
