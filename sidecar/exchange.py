@@ -19,7 +19,7 @@ from sidecar.framing.frame import Frame
 from sidecar.framing.sse import SseDecoder
 from sidecar.stream.outcome import EndKind
 from sidecar.stream.phases import Phase
-from sidecar.stream.stream import Stream
+from sidecar.stream.stream import Stream, kept_error
 from sidecar.thresholds import Limits
 
 _CONFIRM_WITHIN = 8  # events looked at before the request's word on the dialect is final
@@ -185,7 +185,7 @@ class Exchange:
             if self.body.framing_notes.array_closed:
                 self.stream.array_closed(self.stream.last_event_at or at)
         if self.is_error_status and self.stream.error is None:
-            self.stream.error = error_in(b"", self.status or 0)  # without a body the status has to speak
+            self.stream.error = kept_error(error_in(b"", self.status or 0))  # without a body the status has to speak
         if self.dialect is not None:
             self.stream.take_habits(self.dialect.conclude())
 
@@ -246,7 +246,7 @@ class Exchange:
         data = frame.data
         self.document = kind_of(data or b"", self.response_headers)
         if self.status is not None and self.is_error_status:
-            self.stream.error = error_in(data or b"", self.status)
+            self.stream.error = kept_error(error_in(data or b"", self.status))
             self._note_html(data)
             return
         value, rest = (None, 0) if data is None else first_value(data)

@@ -28,6 +28,7 @@ _CROWD = 32  # exchanges under one key from which on it tells nothing apart
 _IDS_KEPT = 4096
 _KEPT_CHARS = 4096  # of each text of an exchange that is over
 _LATE = 2_000_000_000  # nanoseconds by which the records of one proxy may lag behind those of another
+_TEXTS = tuple(field.name for field in msgspec.structs.fields(Summary) if field.type in (str, str | None))
 
 Unjoined = Literal["ambiguous", "evicted"]
 type Shared = tuple[Evidence, str]
@@ -227,8 +228,8 @@ def slim(summary: Summary) -> Summary:
     """What is kept for the comparison: no request content, long texts by their beginning."""
     cut: dict[str, object] = {
         name: value[:_KEPT_CHARS]
-        for name in summary.__struct_fields__
-        if isinstance(value := getattr(summary, name), str) and len(value) > _KEPT_CHARS
+        for name in _TEXTS
+        if (value := getattr(summary, name)) is not None and len(value) > _KEPT_CHARS
     }
     calls = tuple(msgspec.structs.replace(call, arguments=call.arguments[:_KEPT_CHARS]) for call in summary.tool_calls)
     return msgspec.structs.replace(summary, request={}, request_content=None, tool_calls=calls, **cut)

@@ -61,6 +61,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         analyzer.stall_policy,
         settings.ready_lag,
         analyzer.relations.hops,
+        analyzer.sessions.all,
     )
     host, port = host_port(settings.metrics_listen, "metrics_listen")
     try:

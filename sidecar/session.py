@@ -16,6 +16,9 @@ from sidecar.thresholds import Limits
 CLEAN_CODES = (None, 1000, 1001, 1005)
 """Close codes by which a server says nothing of an error: normal, going away, none given."""
 
+LINGERS = 2_000_000_000
+"""Nanoseconds in which a turn that is over may still be spoken of."""
+
 
 class Turn(Exchange):
     """One response of a socket. Its t0 is the message that asked for it, its body the messages that belong to it."""
@@ -65,13 +68,14 @@ class Session:
         self._lanes = None if found is None else found.lanes(upgrade.head)
         self.turns: dict[int, Turn] = {}
         self._lingering: dict[int, Turn] = {}
-        self.model: str | None = None
+        self.model = upgrade.request.model
         self.counts = Counts()
         self.last_at = head.at
         """When the last message came."""
         self.refused = 0
         """Turns that were not followed, for there were too many at once."""
         self._begun: list[Turn] = []
+        self._reading: int | None = None  # the turn whose message is being read
         if upgrade.lost is not None:
             self.lose(upgrade.lost)
 
@@ -99,10 +103,11 @@ class Session:
         if lanes is None:
             return []
         over = self.settle(record.at)
-        data = record.data if record.size == len(record.data) else mend(record.data)
+        whole = record.size == len(record.data)
+        data = record.data if whole else mend(record.data)
         moves = lanes.client(data, record.at) if record.from_client else lanes.server(data, record.at)
         if moves is None:
-            counts.malformed_messages += record.text
+            counts.malformed_messages += record.text and whole
             return over
         for move in moves:
             self._make(move, data, record.at, over)
@@ -119,10 +124,16 @@ class Session:
         if turn is None:
             return
         if isinstance(move, Part):
+            self._reading = move.turn
             turn.chunk(Chunk(turn.opened.stream, at, data))
+            self._reading = None
         elif isinstance(move, Over):
-            turn.ended(Ended(turn.opened.stream, at, "eof"))
-            self._leave(move.turn, over)
+            if self.turns.pop(move.turn, None) is not None:
+                turn.ended(Ended(turn.opened.stream, at, "eof"))
+                if move.lingers:
+                    self._lingering[move.turn] = turn
+                else:
+                    over.append(turn)
         elif isinstance(move, Beat):
             turn.stream.keep_alive("json", at)
         elif isinstance(move, Wait):
@@ -141,24 +152,27 @@ class Session:
         self.counts.responses += 1
         self.model = ask.request.model or self.model
 
-    def _leave(self, number: int, over: list[Turn]) -> None:
-        turn = self.turns.pop(number, None)
-        if turn is None:
-            return
-        if self._lanes is not None and self._lanes.lingers:
-            self._lingering[number] = turn
-        else:
-            over.append(turn)
-
     def settle(self, now: int) -> list[Turn]:
         """Turns that have lingered for long enough."""
-        if not self._lingering or self._lanes is None:
+        if not self._lingering:
             return []
-        late = now - self._lanes.lingers
+        late = now - LINGERS
         return self._settled([number for number, turn in self._lingering.items() if (turn.ended_at or 0) <= late])
 
     def _settled(self, numbers: list[int]) -> list[Turn]:
         return [self._lingering.pop(number) for number in numbers]
+
+    def failed(self, record: Lost) -> list[Turn]:
+        """An exception came out of `message`. It costs the turn that was being read its verdict; where it was none, the
+        socket is given up."""
+        number, self._reading = self._reading, None
+        turn = None if number is None else self.turns.pop(number, None) or self._lingering.pop(number, None)
+        if turn is None:
+            return self.give_up(record)
+        turn.mark_lost(record)
+        turn.body = None
+        turn.close(record.at)
+        return [turn]
 
     def give_up(self, record: Lost) -> list[Turn]:
         """Nothing more is to be read of the socket: the turns in flight get no verdict."""

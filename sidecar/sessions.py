@@ -70,9 +70,9 @@ class Sessions:
             session.refused = 0
 
     def failed(self, key: Key, at: int) -> list[Turn]:
-        """A stage raised: the responses in flight get no verdict, and no more is read of the socket."""
+        """A stage raised."""
         session = self._sessions.get(key)
-        return [] if session is None else session.give_up(Lost(key[1], at, 1, 0))
+        return [] if session is None else session.failed(Lost(key[1], at, 1, 0))
 
     def settled(self, now: int) -> list[Turn]:
         """Responses of which no more is expected to be said."""

@@ -9,6 +9,7 @@ from sidecar.stream.buffering import Circumstances, judge
 from sidecar.stream.causes import cause
 from sidecar.stream.outcome import Ending, Outcome, decide
 from sidecar.stream.summary import Summary, ToolCallSummary
+from sidecar.stream.text import joined_pairs
 from sidecar.stream.usage import Tokens, normalised
 from sidecar.thresholds import QuirkThresholds
 
@@ -201,7 +202,12 @@ def _tool_calls(exchange: Exchange, ending: Ending) -> tuple[ToolCallSummary, ..
     well = ending.finish or ending.terminator or ending.whole
     return tuple(
         ToolCallSummary(
-            call.name, call.verdict(ended_well=well), call.arguments_valid(), call.chars, call.arguments, call.id
+            call.name,
+            call.verdict(ended_well=well),
+            call.arguments_valid(),
+            call.chars,
+            joined_pairs(call.arguments),
+            call.id,
         )
         for call in exchange.stream.tools.calls
     )

@@ -71,7 +71,7 @@ def wrong_fields(expected: dict[str, Any], said: list[dict[str, Any]]) -> Iterat
         return
     for number, (want, got) in enumerate(zip(expected["streams"], turns, strict=True)):
         assert got["socket"] == expected["id"]
-        for field, wanted, have in _wrong_of_turn(want, got):
+        for field, (wanted, have) in wrong_of_turn(want, got):
             yield f"{field}[{number}]", wanted, have
         for field in ("dialect", "model"):
             if got[field] != expected[field]:
@@ -92,27 +92,32 @@ def _wrong_of_socket(expected: dict[str, Any], said: list[dict[str, Any]]) -> It
             yield f"socket.{name}", want, facts[name]
 
 
-def _wrong_of_turn(want: dict[str, Any], got: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def wrong_of_turn(
+    want: dict[str, Any], got: dict[str, Any], *, timed: bool = True
+) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Fields in which a report differs from what is expected of a response. `timed`: whether its times are known."""
     for field in _SAME:
         if got[field] != want[field]:
-            yield field, want[field], got[field]
+            yield field, (want[field], got[field])
     for field in ("error", "error_type", "reasoning_text"):
         if field in want and got[field] != want[field]:
-            yield field, want[field], got[field]
+            yield field, (want[field], got[field])
     if _counts(got["usage"]) != _counts(want["usage"]):
-        yield "usage", want["usage"], got["usage"]
+        yield "usage", (want["usage"], got["usage"])
     if want.get("usage_audio") != got.get("usage_audio"):
-        yield "usage_audio", want.get("usage_audio"), got.get("usage_audio")
+        yield "usage_audio", (want.get("usage_audio"), got.get("usage_audio"))
     calls = [(call["name"], call["arguments"]) for call in got["tool_calls"]]
     if calls != [(call["name"], call["arguments"]) for call in want["tool_calls"]]:
-        yield "tool_calls", want["tool_calls"], got["tool_calls"]
+        yield "tool_calls", (want["tool_calls"], got["tool_calls"])
+    if not timed:
+        return
     reached = got["milestones_ms"]
     times: dict[str, float | None] = {name: want.get(field) for field, name in _TIMES.items()}
     if want["t0_at_ms"] is not None and "terminator_at_ms" in want:
         times["terminator"] = want["terminator_at_ms"] - want["t0_at_ms"]
     for name, at in times.items():
         if (at is None) != (name not in reached) or (at is not None and abs(reached[name] - at) > 0.5):
-            yield name, at, reached.get(name)
+            yield name, (at, reached.get(name))
 
 
 def _counts(usage: dict[str, Any] | None) -> dict[str, int] | None:

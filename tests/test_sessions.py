@@ -242,7 +242,24 @@ def test_responses_at_once_are_bounded_in_a_socket_and_over_all(clock: Clock) ->
     assert analyzer.series.value(m.TRACKED) <= TURNS_KEPT + 10
 
 
-def test_a_bug_in_a_stage_costs_the_responses_in_flight_their_verdict(
+def test_a_bug_in_the_reading_of_a_response_costs_that_one_its_verdict(
+    analyzer: Analyzer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analyzer.receive(1, [*upgrade(clock), *(says(clock, CREATE, client=True) for _ in range(2))])
+    analyzer.receive(1, [says(clock, created("r1")), says(clock, created("r2"))])
+
+    def boom(*_: Any) -> Any:
+        raise RuntimeError("injected")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("sidecar.dialects.openai_realtime.OpenAIRealtime.read", boom)
+        analyzer.receive(1, [says(clock, delta("a", "r1"))])
+    analyzer.receive(1, [says(clock, event) for event in (delta("a", "r2"), done("r1"), done("r2"))])
+    assert outcomes(analyzer) == {"lost": 1, "complete": 1}
+    assert analyzer.series.value(m.STAGE_FAILURES, ("dialects",)) == 1
+
+
+def test_a_bug_in_telling_responses_apart_costs_the_responses_in_flight_their_verdict(
     analyzer: Analyzer, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     analyzer.receive(1, [*upgrade(clock), says(clock, CREATE, client=True)])

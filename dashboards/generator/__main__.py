@@ -2,16 +2,31 @@
 
 from pathlib import Path
 
+from dashboards.generator.board import board_json
+from dashboards.generator.boards import BOARDS
 from dashboards.generator.rules import rule_files
 from dashboards.generator.thresholds import THRESHOLDS
 
 HOME = Path(__file__).parents[1]
 
 
+def generated() -> dict[str, str]:
+    """Paths below `dashboards/` and contents."""
+    files = {f"alerts/{name}": text for name, text in rule_files(THRESHOLDS).items()}
+    return files | {f"grafana/{board.uid}.json": board_json(board) for board in BOARDS}
+
+
 def main() -> None:
-    """Write the rule files."""
-    for name, text in rule_files(THRESHOLDS).items():
-        (HOME / "alerts" / name).write_text(text, encoding="utf-8")
+    """Write them; what is no longer generated goes."""
+    files = generated()
+    for folder, pattern in (("alerts", "*.rules.yml"), ("grafana", "*.json")):
+        for path in (HOME / folder).glob(pattern):
+            if f"{folder}/{path.name}" not in files:
+                path.unlink()
+    for name, text in files.items():
+        path = HOME / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -121,7 +121,9 @@ class JsonDialect[Event]:
                 if line.startswith(b"error:"):
                     signals.append(Annotation("error_sse_field"))
                     stated = _loads(line[6:])
-                    signals += text_error(line[6:].strip()) if stated is None else self.error_signals(stated, named=True)
+                    signals += (
+                        text_error(line[6:].strip()) if stated is None else self.error_signals(stated, named=True)
+                    )
         return signals
 
     def error_signals(self, event: Any, *, named: bool = False) -> list[Signal]:

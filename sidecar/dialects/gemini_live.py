@@ -22,7 +22,6 @@ from sidecar.dialects.signals import Content, Finish, Signal, Terminator
 from sidecar.framing.frame import Frame
 
 _UNSPECIFIED = "TURN_COMPLETE_REASON_UNSPECIFIED"
-_LINGERS = 2_000_000_000
 
 
 class ServerContent(msgspec.Struct, gc=False, rename="camel"):
@@ -125,7 +124,6 @@ _FLAGS = ("interrupted", "generationComplete", "turnComplete")
 class LiveLanes(JsonLanes[Event]):
     """One socket."""
 
-    lingers: ClassVar[int] = _LINGERS
     shape = Event
     decoder = msgspec.json.Decoder(Event)
 
@@ -192,7 +190,7 @@ class LiveLanes(JsonLanes[Event]):
         moves.append(Part(turn))
         if "turnComplete" in flags or failed:
             self._running, self._last, self._waits = None, turn, False
-            return [*moves, Over(turn)]
+            return [*moves, Over(turn, lingers=True)]
         # The client has to run a tool, or the answer is generated and its playback is waited for.
         asks = isinstance(event.tool_call, dict) or "generationComplete" in flags
         self._waits = asks or (self._waits and not output)

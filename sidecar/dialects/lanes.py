@@ -5,7 +5,7 @@ numbered in the order in which they become known.
 """
 
 import json
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -43,6 +43,8 @@ class Over(msgspec.Struct, frozen=True):
     """The turn ended with this message."""
 
     turn: int
+    lingers: bool = False
+    """Whether something may still be said of it soon, such as its usage."""
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -75,9 +77,6 @@ type Move = Ask | Part | Over | Beat | Wait | Resume | Count
 class Lanes(Protocol):
     """Tells turns apart. Exceptions are bugs: whatever the wire says has moves."""
 
-    lingers: ClassVar[int]
-    """Nanoseconds in which a turn that is over may still be spoken of (usage that comes behind it)."""
-
     def client(self, data: bytes, at: int) -> list[Move]:
         """A message of the client."""
 
@@ -91,7 +90,6 @@ class Lanes(Protocol):
 class JsonLanes[Event: msgspec.Struct]:
     """What sockets of JSON share. Subclasses give a decoder of the few members read, and the moves of an event."""
 
-    lingers: ClassVar[int] = 0
     shape: type[Event]
     decoder: msgspec.json.Decoder[Event]
 

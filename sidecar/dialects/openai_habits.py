@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sidecar.framing.frame import Frame
 
 STANDARD_FINISH = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
-_EMPTY = (None, "", [], {})
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
 _IDS_KEPT = 4
 _INDEXES_KEPT = 128
 

@@ -68,6 +68,7 @@ class ResponsesLanes(JsonLanes[Event]):
 
     def forget(self) -> None:
         self._lanes: dict[str, list[_Turn]] = {}
+        self._failed = ("", 0)  # the latest response that an error ended; its own end may follow
 
     def asked(self, event: Event, data: bytes, at: int) -> list[Move]:
         if event.type != "response.create" or self.lost or len(self._in_flight()) >= TURNS_KEPT:
@@ -94,7 +95,8 @@ class ResponsesLanes(JsonLanes[Event]):
             return moves
         response_id = text_of(dict_of(event.response).get("id"))
         if response_id in self._finished:
-            return moves
+            late = response_id == self._failed[0] and kind in OpenAIResponsesSocket.terminators
+            return [*moves, Part(self._failed[1])] if late else moves
         turn = self._owner(lane, response_id)
         if turn is None:
             if kind not in _BEGINNINGS or len(self._in_flight()) >= TURNS_KEPT:
@@ -138,7 +140,7 @@ class ResponsesLanes(JsonLanes[Event]):
         turns = [turn for queue in self._lanes.values() for turn in queue]
         return sorted(turns, key=lambda turn: turn.number)
 
-    def _over(self, turn: _Turn) -> Over:
+    def _over(self, turn: _Turn, *, lingers: bool = False) -> Over:
         for lane, queue in list(self._lanes.items()):
             if turn in queue:
                 queue.remove(turn)
@@ -146,7 +148,7 @@ class ResponsesLanes(JsonLanes[Event]):
                     del self._lanes[lane]
         if turn.response_id:
             self._finished.add(turn.response_id)
-        return Over(turn.number)
+        return Over(turn.number, lingers)
 
     def _error(self, event: Event, lane: str) -> list[Move]:
         """An error ends a request or a response of its lane. One without a lane answers the newest request of which
@@ -158,4 +160,6 @@ class ResponsesLanes(JsonLanes[Event]):
         turn = waiting[-1] if rejected else running[-1] if running else None
         if turn is None:
             return [Count("unattributed_errors")]
-        return [Part(turn.number), self._over(turn)]
+        if turn.begun and turn.response_id:
+            self._failed = (turn.response_id, turn.number)
+        return [Part(turn.number), self._over(turn, lingers=turn.begun)]

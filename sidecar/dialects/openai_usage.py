@@ -7,10 +7,12 @@ from sidecar.dialects.signals import Annotation, Signal, Usage
 if TYPE_CHECKING:
     from sidecar.dialects.openai_chat import Chunk
 
+_MOST_TOKENS = 10**12
+
 
 def count(value: Any) -> int | None:
-    """A token count, or None for whatever is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+    """A token count, or None for whatever is none: what is no number, not finite, or beyond all reason."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _MOST_TOKENS:
         return None
     return int(value)
 
@@ -23,9 +25,14 @@ def parse_usage(usage: dict[str, Any], place: str = "event") -> Usage:
         input=_first(usage, "prompt_tokens", "input_tokens"),
         output=_first(usage, "completion_tokens", "output_tokens"),
         total=count(usage.get("total_tokens")),
-        cache_read=_first(input_details, "cached_tokens", other=_first(usage, "cached_tokens", "prompt_cache_hit_tokens")),
+        cache_read=_first(
+            input_details, "cached_tokens", other=_first(usage, "cached_tokens", "prompt_cache_hit_tokens")
+        ),
         cache_write=_first(
-            input_details, "cache_write_tokens", "cache_creation_tokens", other=_first(usage, "cache_creation_input_tokens")
+            input_details,
+            "cache_write_tokens",
+            "cache_creation_tokens",
+            other=_first(usage, "cache_creation_input_tokens"),
         ),
         reasoning=_first(output_details, "reasoning_tokens", other=_first(usage, "reasoning_tokens")),
         place=place,  # type: ignore[arg-type]  # callers name one of the literal's values

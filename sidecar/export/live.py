@@ -38,6 +38,25 @@ def exchanges_in_flight(view: View) -> list[dict[str, object]]:
     return rows
 
 
+def open_sockets(view: View) -> list[dict[str, object]]:
+    """WebSockets that are open, the oldest first. Where one of an unknown dialect leads is not told."""
+    now = view.clock()
+    return [
+        {
+            "id": session.opened.id,
+            "dialect": session.row.name,
+            "model": clean(session.model or ""),
+            "server": f"{clean(session.opened.host)}:{session.opened.port}" if session.known else "",
+            "age_seconds": round((now - session.head.at) / 1e9, 3),
+            "quiet_seconds": round((now - session.last_at) / 1e9, 3),
+            "in_flight": len(session.turns),
+            "responses": session.counts.responses,
+            "messages": session.counts.server_messages + session.counts.client_messages,
+        }
+        for session in islice(view.sockets(), _SHOWN)
+    ]
+
+
 def recent_exchanges(view: View) -> list[dict[str, object]]:
     """Exchanges that ended, the latest first."""
     return [_row(summary, view.hops.get(summary.id)) for summary in reversed(list(view.recent()))]

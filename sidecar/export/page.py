@@ -21,6 +21,9 @@ tr.stalled td { background: #d331; color: light-dark(#b00020, #ff8a80); font-wei
 <h2>In flight</h2>
 <table><thead><tr><th>dialect<th>model<th>server<th>phase<th>silent<th>age<th>chunks<th>bytes</tr></thead>
 <tbody id="live"></tbody></table>
+<div id="sockets" hidden><h2>WebSockets</h2>
+<table><thead><tr><th>dialect<th>model<th>server<th>open<th>quiet<th>in flight<th>responses<th>messages</tr></thead>
+<tbody id="websockets"></tbody></table></div>
 <h2>Recent</h2>
 <table><thead><tr><th>dialect<th>model<th>server<th>outcome<th>first token<th>visible<th>end<th>chunks<th>buffering
 <th>hop<th>quirks</tr></thead>
@@ -52,6 +55,10 @@ async function refresh() {
     fill("live", data.in_flight, (r) => [[r.dialect], [r.model], [r.server], [r.phase + (r.stalled ? " (stalled)" : "")],
       [seconds(r.silence_seconds), "number"], [seconds(r.age_seconds), "number"], [r.output_chunks, "number"],
       [r.bytes, "number"]], (r) => r.stalled);
+    document.getElementById("sockets").hidden = data.websockets.length === 0;
+    fill("websockets", data.websockets, (r) => [[r.dialect], [r.model], [r.server], [seconds(r.age_seconds), "number"],
+      [seconds(r.quiet_seconds), "number"], [r.in_flight, "number"], [r.responses, "number"], [r.messages, "number"]],
+      () => false);
     fill("recent", data.recent, (r) => [[r.dialect], [r.model], [r.server], [r.outcome],
       [seconds(r.milestones_seconds.first_token), "number"], [seconds(r.milestones_seconds.first_visible_token), "number"],
       [seconds(r.milestones_seconds.end), "number"], [r.output_chunks, "number"], [r.buffering],

@@ -1,10 +1,11 @@
 """What the endpoints may see of the analyzer; `export` depends on this, not on the analyzer."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
 from sidecar.exchange import Exchange
+from sidecar.session import Session
 from sidecar.stream.hop import Hop
 from sidecar.stream.phases import StallPolicy
 from sidecar.stream.summary import Summary
@@ -22,3 +23,5 @@ class View(msgspec.Struct, frozen=True):
     ready_lag: float
     hops: Mapping[str, Hop] = {}
     """What hops did to recent streams, by the id of the exchange on the client's side."""
+    sockets: Callable[[], Iterable[Session]] = tuple
+    """WebSockets that are open."""

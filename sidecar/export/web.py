@@ -8,7 +8,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from sidecar.export.live import exchanges_in_flight, recent_exchanges
+from sidecar.export.live import exchanges_in_flight, open_sockets, recent_exchanges
 from sidecar.export.page import PAGE
 from sidecar.export.prometheus import Exposition
 from sidecar.export.view import View
@@ -63,7 +63,13 @@ class _Ready(_Endpoint):
 class _Streams(_Endpoint):
     def get(self) -> None:
         self.set_header("Content-Type", "application/json")
-        self.finish(json.dumps({"in_flight": exchanges_in_flight(self.view), "recent": recent_exchanges(self.view)}))
+        view = self.view
+        shown = {
+            "in_flight": exchanges_in_flight(view),
+            "recent": recent_exchanges(view),
+            "websockets": open_sockets(view),
+        }
+        self.finish(json.dumps(shown))
 
 
 class _Page(_Endpoint):

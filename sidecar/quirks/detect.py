@@ -50,12 +50,7 @@ def framed_as(evidence: Evidence, name: str) -> bool:
 def finish_reason_missing(evidence: Evidence) -> bool:
     """EOF or reset without a finish reason; not where the dialect has none, nor beside an error or an empty stream."""
     ending = evidence.ending
-    return (
-        judged_at_end(evidence)
-        and ending.has_finish
-        and not ending.finish
-        and not ending.blocked
-    )
+    return judged_at_end(evidence) and ending.has_finish and not ending.finish and not ending.blocked
 
 
 def judged_at_end(evidence: Evidence) -> bool:

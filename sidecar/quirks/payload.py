@@ -188,7 +188,7 @@ PAYLOAD: tuple[Quirk, ...] = (
         summary=(
             'A choice has `finish_reason: "null"`, the word as a string; DashScope\'s own dialect does so by design.'
         ),
-        severity=WARNING,
+        severity=INFO,
         breaks="Clients that test for a non-empty reason stop at the first chunk, and typed clients reject the value.",
         guard="Treat the string `null` as no reason.",
         reference="https://github.com/PowerShell/AIShell/issues/350",

@@ -316,7 +316,8 @@ def _delayed(flush: _Group, since: float, pace: float, limit: float) -> float:
     taken = flush.steps * pace if since == inf else min(since, flush.steps * pace * SLOWER)
     if flush.steps < CLUMP_STEPS or taken <= limit:
         return 0.0
-    return int(flush.steps * (1 - limit / taken)) * flush.events / flush.steps
+    late = flush.steps * (1 - limit / taken) + 0.5  # even the last of them waited, for half a step on average
+    return int(late) * flush.events / flush.steps
 
 
 def _figures(arrivals: Arrivals, known: Circumstances) -> Found:

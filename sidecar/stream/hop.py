@@ -89,6 +89,7 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True):
     after_disconnect: float | None
     """How long the inner side went on after the client had left; None where the client did not leave."""
     quirks_added: tuple[str, ...]
+    """On the outer side only; none where the client did not wait for the end, as quirks of the end are missing then."""
     quirks_removed: tuple[str, ...]
     changes: tuple[Change, ...]
 
@@ -96,6 +97,7 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True):
 def compare(outer: Summary, inner: Summary, evidence: Evidence) -> Hop:
     """What the hop between two taps did. Both summaries' times must be of one clock."""
     left = outer.outcome == "client_disconnect"
+    whole = not left and "open" not in (outer.outcome, inner.outcome)
     return Hop(
         outer=_side(outer),
         inner=_side(inner),
@@ -105,9 +107,9 @@ def compare(outer: Summary, inner: Summary, evidence: Evidence) -> Hop:
         added_end=(outer.ended_at - inner.ended_at) / 1e9,
         gap_ratio=_gap_ratio(outer.gaps, inner.gaps),
         after_disconnect=max(inner.ended_at - outer.ended_at, 0) / 1e9 if left else None,
-        quirks_added=tuple(quirk for quirk in outer.quirks if quirk not in inner.quirks),
-        quirks_removed=tuple(quirk for quirk in inner.quirks if quirk not in outer.quirks),
-        changes=tuple(_changes(outer, inner)),
+        quirks_added=tuple(quirk for quirk in outer.quirks if quirk not in inner.quirks) if whole else (),
+        quirks_removed=tuple(quirk for quirk in inner.quirks if quirk not in outer.quirks) if whole else (),
+        changes=(*_changes_midway(outer, inner), *(_changes_by_the_end(outer, inner) if whole else ())),
     )
 
 
@@ -157,8 +159,8 @@ def _compressed(outer: Gaps, inner: Gaps) -> bool | None:
     return outer.short / outer.count - inner.short / inner.count >= COMPRESSED
 
 
-def _changes(outer: Summary, inner: Summary) -> list[Change]:
-    """What differs. Of an answer that the client did not wait for, only what can differ before its end."""
+def _changes_midway(outer: Summary, inner: Summary) -> list[Change]:
+    """What differs before the end: all that can be told of an answer that the client did not wait for."""
     found: list[Change] = []
     if outer.dialect != inner.dialect:
         found.append("dialect_changed")
@@ -172,18 +174,16 @@ def _changes(outer: Summary, inner: Summary) -> list[Change]:
         found.append("buffering_appeared")
     if compressed:
         found.append("gaps_compressed")
-    if outer.outcome not in ("client_disconnect", "open") and inner.outcome != "open":
-        found += _changes_by_the_end(outer, inner, found)
     return found
 
 
-def _changes_by_the_end(outer: Summary, inner: Summary, already: list[Change]) -> list[Change]:
+def _changes_by_the_end(outer: Summary, inner: Summary) -> list[Change]:
     found: list[Change] = []
     if outer.status != inner.status:
         found.append("status_changed")
     if outer.outcome != inner.outcome:
         found.append("outcome_changed")
-    if outer.text_chars != inner.text_chars and "text_changed" not in already:
+    if outer.text_chars != inner.text_chars and texts_agree(outer.text, inner.text) is not False:
         found.append("text_changed")
     if bool(outer.reasoning_text) != bool(inner.reasoning_text):
         found.append("reasoning_changed")

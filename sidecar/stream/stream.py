@@ -20,7 +20,7 @@ from sidecar.dialects.signals import (
 )
 from sidecar.stream.gaps import Gaps
 from sidecar.stream.phases import Progress
-from sidecar.stream.text import TextLog, has_lone_edge
+from sidecar.stream.text import CHOICES_KEPT, MESSAGE_LIMIT, TextLog, has_lone_edge, kept
 from sidecar.stream.tools import ToolCalls
 from sidecar.stream.usage import UsageLedger
 
@@ -240,7 +240,8 @@ class Stream:
             return False
         if content.kind == "text":
             self.text.add(content.text, content.choice)
-            self.text_choices.add(content.choice)
+            if len(self.text_choices) < CHOICES_KEPT:
+                self.text_choices.add(content.choice)
         elif content.kind == "reasoning":
             self.reasoning.add(content.text, content.choice)
         elif content.kind == "transcript":
@@ -266,12 +267,12 @@ class Stream:
     def _finish(self, finish: Finish) -> None:
         if finish.choice in self.finish and not finish.revises:
             self.notes.update(("finish_reason_repeated", "chunk_after_finish"))
-        if finish.choice in self.finish or len(self.finish) < 128:
-            self.finish[finish.choice] = finish.reason
+        if finish.choice in self.finish or len(self.finish) < CHOICES_KEPT:
+            self.finish[finish.choice] = kept(finish.reason)
         if finish.failed:
             self.notes.add("finish_reason_error")
             if self.failed_finish is None:
-                self.failed_finish = finish.reason
+                self.failed_finish = kept(finish.reason)
         self.progress.finished()
 
     def _terminator(self, terminator: Terminator, at: int, *, after_error: bool) -> None:
@@ -286,17 +287,17 @@ class Stream:
         """The rarer signals; True for those that are payload."""
         if isinstance(signal, InBandError):
             if self.error is None:
-                self.error = signal
+                self.error = kept_error(signal)
                 self.error_at = at
             if not self.whole:
                 self.notes.add("error_event_in_200_stream")
         elif isinstance(signal, Identity):
             mine = self.identity
             self.identity = Identity(
-                mine.id or signal.id,
-                signal.model or mine.model,
-                signal.service_tier or mine.service_tier,
-                signal.system_fingerprint or mine.system_fingerprint,
+                mine.id or _kept(signal.id),
+                _kept(signal.model) or mine.model,
+                _kept(signal.service_tier) or mine.service_tier,
+                _kept(signal.system_fingerprint) or mine.system_fingerprint,
             )
         elif isinstance(signal, Malformed):
             self._malformed(signal)
@@ -317,3 +318,11 @@ class Stream:
         """Whether each event stated a finish reason, at least two of them."""
         return self._events_with_finish > 1 and self._events_with_finish == self._events
 
+
+def _kept(name: str | None) -> str | None:
+    return None if name is None else kept(name)
+
+
+def kept_error(error: InBandError) -> InBandError:
+    """An error as it is remembered: its message bounded."""
+    return InBandError(kept(error.message, MESSAGE_LIMIT), _kept(error.type))

@@ -2,9 +2,35 @@
 
 THINK_OPEN = "<think>"
 THINK_CLOSE = "</think>"
-TOOL_MARKUP = ("<tool_call>", "<function=", "<|tool_call|>", "<|python_tag|>", "[TOOL_CALLS]", "<function_call>", "<|tool_calls_section_begin|>", "<｜tool▁calls▁begin｜>")
-_TAIL = 24
+TOOL_MARKUP = (
+    "<tool_call>",  # Qwen, Hermes, GLM; MiniMax and Seed put a namespace in front
+    ":tool_call>",
+    "<tool_calls>",
+    "<function=",
+    "<function_call>",
+    "<function_calls>",
+    "<invoke name=",
+    "<|tool_call|>",
+    "<|tool_call>",
+    "<|python_tag|>",  # Llama
+    "[TOOL_CALLS]",  # Mistral
+    "<TOOLCALL>",  # Nemotron
+    "<|tool_call_begin|>",  # Kimi
+    "<|tool_calls_section_begin|>",
+    "<｜tool▁calls▁begin｜>",  # DeepSeek
+    "<｜tool▁call▁begin｜>",
+    "<|action_start|>",  # InternLM
+    "<|START_ACTION|>",  # Command
+    "<start_function_call>",  # Gemma
+    "[TOOL_REQUEST]",  # LM Studio
+)
+_TAIL = max(map(len, TOOL_MARKUP)) - 1
 _HINTS = ("<", "[")
+CHOICES_KEPT = 128
+"""Choices told apart."""
+NAME_LIMIT = 1024
+MESSAGE_LIMIT = 16 * 1024
+"""Characters kept of a name, and of an error message."""
 
 
 def has_lone_edge(text: str) -> bool:
@@ -15,6 +41,11 @@ def has_lone_edge(text: str) -> bool:
 def joined_pairs(text: str) -> str:
     """A text with the halves of surrogate pairs joined, and halves that have no other replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def kept(text: str, limit: int = NAME_LIMIT) -> str:
+    """What is remembered of a name that the wire gives, or of a message: bounded, and fit for any encoder."""
+    return joined_pairs(text[:limit])
 
 
 class TextLog:
@@ -50,6 +81,8 @@ class TextLog:
 
     def add(self, text: str, choice: int) -> None:
         """One piece of visible text."""
+        if choice not in self.size and len(self.size) >= CHOICES_KEPT:
+            choice = -1  # all the others
         self.size[choice] = self.size.get(choice, 0) + len(text)
         if has_lone_edge(text):
             self.marks.add("lone_surrogate")

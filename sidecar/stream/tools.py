@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from sidecar.dialects.signals import ToolCall
-from sidecar.stream.text import has_lone_edge
+from sidecar.stream.text import CHOICES_KEPT, has_lone_edge, kept
 
 Verdict = Literal["valid", "invalid_arguments", "incomplete"]
 
@@ -67,7 +67,8 @@ class ToolCalls:
         """Take one delta; True if it is output (it has an id, a name or arguments)."""
         arguments = _arguments(delta.arguments, self.notes)
         call_id = delta.id if isinstance(delta.id, str) else "" if delta.id in (UNSET, None) else str(delta.id)
-        name = delta.name if isinstance(delta.name, str) else ""
+        call_id = kept(call_id)
+        name = kept(delta.name) if isinstance(delta.name, str) else ""
         if not (arguments or call_id or name):
             if not delta.final:
                 self.notes.add("tool_call_fragment_empty")
@@ -84,7 +85,8 @@ class ToolCalls:
         else:
             self._continue(call, delta, call_id, name)
         call.deltas += not delta.final
-        self.choices.add(delta.choice)
+        if len(self.choices) < CHOICES_KEPT:
+            self.choices.add(delta.choice)
         if has_lone_edge(arguments):
             self.notes.add("lone_surrogate")
         call.free_text = call.free_text or delta.free_text
@@ -142,7 +144,7 @@ class ToolCalls:
             if not call.name:
                 call.name = name
             elif not delta.final:
-                call.name += name
+                call.name = kept(call.name + name)
                 self.notes.add("tool_name_fragmented")
 
     def _note_empty_id(self, delta: ToolCall, call: Call | None) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import promql_parser as ast
 
+from dashboards.generator.promql import UPSTREAM
 from dashboards.generator.recording import recordings
 from dashboards.generator.thresholds import THRESHOLDS
 from sidecar.metrics import METRICS
@@ -14,7 +15,7 @@ TARGET = frozenset({"job", "instance"})
 _ENGINE = frozenset({"model_name", "engine", "le"})
 FOREIGN: dict[str, frozenset[str]] = {
     "up": frozenset(),  # Prometheus' own
-    "ALERTS": frozenset({"alertname", "alertstate", "severity"}),  # Prometheus' own
+    "ALERTS": frozenset({"alertname", "alertstate", "severity", *UPSTREAM}),  # Prometheus' own, with the rules' labels
     "vllm:time_to_first_token_seconds_bucket": _ENGINE,  # as vLLM publishes them
     "vllm:inter_token_latency_seconds_bucket": _ENGINE,
     "vllm:e2e_request_latency_seconds_bucket": _ENGINE,

@@ -1,6 +1,6 @@
 """Serves a model with the llama.cpp server of the xllamacpp wheel until killed. Prints its address.
 
-usage: llama_server.py MODEL
+usage: llama_server.py MODEL [PORT]
 """
 
 import sys
@@ -9,10 +9,10 @@ import threading
 import xllamacpp
 
 
-def main(model: str) -> None:
+def main(model: str, port: int) -> None:
     parameters = xllamacpp.CommonParams()
     parameters.model.path = model
-    parameters.port = 0
+    parameters.port = port
     parameters.n_ctx = 4096
     parameters.n_parallel = 2
     parameters.cpuparams.n_threads = 1
@@ -24,4 +24,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)

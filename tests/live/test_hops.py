@@ -17,6 +17,8 @@ from tests.live.scrape import Samples, counted, scrape, streams, wait_until
 
 TOKENS = 120
 EVERY = 0.015
+JITTER = {"multiple_events_per_read", "event_split_across_reads"}
+"""Quirks that come and go with how busy the machine is."""
 
 
 @dataclass
@@ -99,7 +101,7 @@ async def test_a_hop_that_passes_each_event_on_adds_nearly_nothing() -> None:
     assert hop["outer"]["server"] == f"127.0.0.1:{through.relay_port}"
     assert hop["inner"]["server"] == f"127.0.0.1:{through.player.port}"
     assert hop["changes"] == []
-    assert (hop["quirks_added"], hop["quirks_removed"]) == ([], [])
+    assert {*hop["quirks_added"], *hop["quirks_removed"]} <= JITTER
     assert 0 < hop["added_first_token_ms"] < 50
     assert 0 < hop["request_delay_ms"] < 50
     assert hop["gap_ratio"] == pytest.approx(1, abs=0.2)
@@ -138,12 +140,15 @@ async def test_how_long_the_upstream_is_read_after_the_client_left(kind: str, op
     exchange = paced("left")
     async with way(options, kind) as through:
         through.player.add([exchange])
-        await ask(through.outer, replace(exchange, pieces=exchange.pieces[:30], end="client_leaves"))
+        answer = await ask(through.outer, replace(exchange, pieces=exchange.pieces[:30], end="client_leaves"))
         row = await through.row()
         samples = await scrape(through.metrics)
     after = row["hop"]["after_disconnect_ms"] / 1000
     assert row["outcome"] == "client_disconnect"
-    assert after == pytest.approx(EVERY * (TOKENS - 30), abs=0.3) if reads_on else after < 0.3
+    ended = through.player.play("left").end
+    truth = (ended.before - answer.ended_at) / 1e9 if reads_on and ended is not None else 0.0
+    assert after == pytest.approx(truth, abs=0.3)
+    assert (after > 0.5) == reads_on
     assert row["hop"]["inner"]["outcome"] == ("complete" if reads_on else "client_disconnect")
     seconds = samples.by("llm_stream_after_disconnect_seconds_sum", "server_port")
     assert seconds == {str(through.relay_port): pytest.approx(after, abs=0.001)}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from time import monotonic_ns, time_ns
@@ -15,10 +16,11 @@ from sidecar.export import span_attributes as table
 from tests.collector import Collector, attributes
 from tests.live.exchanges import Exchange, Piece, chat, chat_events
 from tests.live.player import Play, Player
-from tests.live.processes import sidecar_run
+from tests.live.processes import program, sidecar_run
 from tests.live.raw_client import Answer, ask
 from tests.live.rotel import Rotel, rotel
 from tests.live.scrape import counted, scrape, wait_until
+from tests.parts import require_module
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 QUICK = {"OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_METRIC_EXPORT_INTERVAL": "300"}
@@ -250,3 +252,28 @@ async def test_exported_spans_are_counted(collector: Collector) -> None:
             return (await scrape(sidecar.metrics)).total("llm_sidecar_spans_exported_total")
 
         assert await wait_until(exported) == 1
+
+
+async def test_the_span_is_a_child_of_an_instrumented_clients(collector: Collector) -> None:
+    require_module("opentelemetry.instrumentation.openai_v2", "pip install opentelemetry-instrumentation-openai-v2")
+    require_module("opentelemetry.instrumentation.httpx", "pip install opentelemetry-instrumentation-httpx")
+    player = Player()
+    player.add([chat("joined", chat_events({"content": "a"}, {"content": "b"}))])
+    options = ("--otel-endpoint", collector.url)
+    async with player.serving(), sidecar_run("--upstream", player.url, *options, env=QUICK) as sidecar:
+        command = (sys.executable, "-m", "tests.live.traced_client", f"{sidecar.url}/v1", "m-test", "joined")
+        async with program("application", *command, f"{collector.url}/v1/traces") as application:
+            assert await application.finish() == 0, application.stderr
+        await counted(sidecar.metrics, 1)
+    ours = next(span for span in collector.spans if "llm_stream.id" in attributes(span))
+    theirs = {span.span_id: span for span in collector.spans if span is not ours}
+    parent = theirs[ours.parent_span_id]
+    assert parent.kind == parent.SPAN_KIND_CLIENT
+    root = theirs[parent.parent_span_id]
+    assert (root.name, ours.name) == ("chat m-test", "chat m-test")
+    assert {span.trace_id for span in collector.spans} == {root.trace_id}
+    assert root.start_time_unix_nano < ours.start_time_unix_nano < root.end_time_unix_nano
+    # A client is through with [DONE], the stream with its last byte: either may be first.
+    assert abs(ours.end_time_unix_nano - root.end_time_unix_nano) < 200 * MILLISECOND
+    senders = {sender["service.name"] for sender in collector.resources}
+    assert senders == {"application", "llm-sidecar"}

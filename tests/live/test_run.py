@@ -121,7 +121,7 @@ async def test_health_and_page() -> None:
             ("/healthz", "text/plain", "ok\n"),
             ("/readyz", "text/plain", "ready\n"),
             ("/", "text/html", "<html"),
-            ("/api/streams", "application/json", '{"in_flight": [], "recent": []}'),
+            ("/api/streams", "application/json", '{"in_flight": [], "recent": [], "websockets": []}'),
             ("/metrics", "text/plain", "llm_sidecar_build_info{"),
         ):
             answer = await client.get(sidecar.endpoint(path))

@@ -23,6 +23,7 @@ SHOWN_BY_HEALTHY_STREAMS = (
     "empty_tool_calls_array",
     "event_split_across_reads",
     "finish_reason_on_content_chunk",
+    "finish_reason_string_null",
     "json_array_stream",
     "line_ending_split_across_reads",
     "multiple_events_per_read",

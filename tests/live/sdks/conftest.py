@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.live.nodejs import JS, aimock
 from tests.live.exchanges import corpus
+from tests.live.nodejs import JS, aimock
 from tests.live.player import Player
 from tests.live.processes import sidecar_run
 from tests.live.sdks.answers import Answer, Observer, Seen

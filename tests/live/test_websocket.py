@@ -1,0 +1,193 @@
+"""WebSockets through `sidecar run`: every message and frame as it was sent, and every response as the corpus has it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from sidecar import metrics as m
+from sidecar.files.inspect import report
+from sidecar.stream.summary import Summary
+from tests.live.exchanges import CASE
+from tests.live.processes import Sidecar, sidecar_run
+from tests.live.sdks.answers import Observer
+from tests.live.scrape import counted, scrape, wait_until
+from tests.live.socket_player import End, SocketPlayer
+from tests.sockets import captures, expectations, wrong_of_turn
+
+PLAYED = {case: capture for case, capture in captures().items() if capture.response is not None}
+MANNERS = {"plain": {"compress": False}, "deflate": {}, "rough": {"rough": True}}
+in_module_loop = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass
+class Round:
+    """All captures, played in one manner."""
+
+    ends: dict[str, tuple[End, End]]
+    summaries: dict[str, list[Summary]]
+    codes: dict[str, int]
+    sessions_left: float
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=MANNERS)
+async def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Round:
+    """Every capture through the proxy, one after the other, into an analyzer in this process."""
+    observer = Observer(tmp_path_factory.mktemp("o") / "s")
+    summaries: list[Summary] = []
+    observer.analyzer.listeners.append(summaries.append)
+    await observer.receiver.start()
+    ends: dict[str, tuple[End, End]] = {}
+    found: dict[str, list[Summary]] = {}
+    async with SocketPlayer().serving() as player:
+        arguments = ("--upstream", player.url, "--socket", observer.analyzer.settings.socket or "")
+        async with sidecar_run(*arguments) as sidecar:
+            for number, (case, capture) in enumerate(PLAYED.items()):
+                ends[case] = await player.play(sidecar.proxy, capture, **MANNERS[request.param])  # type: ignore[arg-type]
+                await wait_until(lambda n=number: closed(observer, n + 1), what=f"the end of {case}")  # type: ignore[misc]
+                found[case] = sorted(summaries, key=lambda summary: summary.opened_at)
+                summaries.clear()
+    sessions = observer.scrape()
+    await observer.receiver.stop()
+    return Round(
+        ends,
+        found,
+        {code: int(count) for code, count in sessions.by("llm_websocket_sessions_total", "close_code").items()},
+        sessions.total("llm_websocket_sessions_in_flight"),
+    )
+
+
+async def closed(observer: Observer, number: int) -> bool:
+    return observer.scrape().total("llm_websocket_sessions_total") >= number
+
+
+@pytest.mark.parametrize("case", PLAYED)
+def test_every_frame_arrives_as_it_was_sent(played: Round, case: str) -> None:
+    client, upstream = played.ends[case]
+    data = (0, 1, 2, 9, 10)  # continuation, text, binary, ping, pong; a close is answered by each side for itself
+    for sender, receiver in ((client, upstream), (upstream, client)):
+        assert [frame for frame in receiver.received if frame[0] in data] == [
+            frame for frame in sender.sent if frame[0] in data
+        ]
+
+
+@pytest.mark.parametrize("case", PLAYED)
+def test_the_upgrade_and_the_close_pass_unchanged(played: Round, case: str) -> None:
+    client, upstream = played.ends[case]
+    end = PLAYED[case].end
+    assert client.path == upstream.path
+    assert upstream.headers == client.headers
+    if end.code == 1006:
+        assert client.close_code == 1006 or upstream.close_code == 1006
+    else:
+        assert client.close_code == upstream.close_code == (end.code or 1000)
+        assert client.close_reason == upstream.close_reason == end.reason
+
+
+@pytest.mark.parametrize("case", PLAYED)
+def test_every_response_is_judged_as_expected(played: Round, case: str) -> None:
+    expected = expectations()[case]["streams"]
+    found = played.summaries[case]
+    assert len(found) == len(expected)
+    for want, summary in zip(expected, found, strict=True):
+        if want["outcome"] == "open":  # the test's client leaves in the end
+            want = want | {"outcome": "client_disconnect"}
+        said: dict[str, Any] = report(summary, show_content=True)
+        assert dict(wrong_of_turn(want, said, timed=False)) == {}
+
+
+def test_sessions_are_counted_by_their_close_codes(played: Round) -> None:
+    codes: dict[str, int] = {}
+    for capture in PLAYED.values():
+        code = str(capture.end.code or 1000)
+        codes[code] = codes.get(code, 0) + 1
+    assert played.codes == codes
+    assert played.sessions_left == 0
+
+
+def test_a_credential_in_the_subprotocol_reaches_the_upstream_and_nothing_else(played: Round) -> None:
+    case = "rt02-beta-text-subprotocol-key"
+    _, upstream = played.ends[case]
+    assert "openai-insecure-api-key.ek_test_not_a_secret" in upstream.headers["sec-websocket-protocol"]
+    assert all("ek_test" not in repr(summary) for found in played.summaries.values() for summary in found)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def player() -> AsyncIterator[SocketPlayer]:
+    async with SocketPlayer().serving() as player:
+        yield player
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sidecar(player: SocketPlayer) -> AsyncIterator[Sidecar]:
+    async with sidecar_run("--upstream", player.url) as sidecar:
+        yield sidecar
+
+
+@in_module_loop
+async def test_an_upgrade_that_is_refused_is_an_http_error(player: SocketPlayer, sidecar: Sidecar) -> None:
+    before = await scrape(sidecar.metrics)
+    player.refuse["refused"] = 429
+    address = f"ws://{sidecar.proxy[0]}:{sidecar.proxy[1]}/v1/realtime?model=m"
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(address, additional_headers={CASE: "refused"}, proxy=None)
+    assert refused.value.response.status_code == 429
+    samples = await counted(sidecar.metrics, 1, since=before)
+    assert samples.by("llm_streams_total", "outcome", "dialect") == {("http_error", "openai.realtime"): 1}
+    assert samples.total("llm_websocket_sessions_total") == 0
+
+
+@in_module_loop
+async def test_a_socket_that_is_no_llm_is_counted_without_its_address(player: SocketPlayer, sidecar: Sidecar) -> None:
+    before = await scrape(sidecar.metrics)
+    plain = replace_id(PLAYED["ot02-plain-websocket"], "plain")
+    client, upstream = await player.play(sidecar.proxy, plain)
+    assert client.received[:2] == upstream.sent[:2]
+
+    async def counted_it() -> bool:
+        return (await scrape(sidecar.metrics) - before).total("llm_websocket_sessions_total") >= 1
+
+    await wait_until(counted_it)
+    samples = await scrape(sidecar.metrics) - before
+    assert samples.by("llm_websocket_sessions_total", "dialect", "server_address") == {("unknown", ""): 1}
+    assert samples.total("llm_streams_total") == 0
+
+
+def replace_id(capture: Any, name: str) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(capture, id=name)
+
+
+@in_module_loop
+async def test_a_hung_response_shows_while_it_hangs_and_a_quiet_session_does_not(
+    player: SocketPlayer, sidecar: Sidecar
+) -> None:
+    async with player.meet(sidecar.proxy, "/v1/realtime?model=m-hung", "hung") as (client, upstream):
+
+        async def phases(expected: dict[str, float]) -> bool:
+            samples = await scrape(sidecar.metrics)
+            found = samples.by("llm_streams_in_flight", "phase", gen_ai_request_model="m-hung")
+            return found == expected
+
+        async def says(event: str) -> None:
+            await upstream.send(event)
+            await client.recv()
+
+        await client.send('{"type":"response.create"}')
+        await wait_until(lambda: phases({"before_first_token": 1}))
+        await says('{"type":"response.created","response":{"id":"r1"}}')
+        await says('{"type":"response.output_text.delta","response_id":"r1","delta":"Half"}')
+        await wait_until(lambda: phases({"mid_stream": 1}))
+        await says('{"type":"ping"}')
+        await wait_until(lambda: phases({"keepalive_only": 1}))
+        await says('{"type":"response.done","response":{"id":"r1","status":"completed"}}')
+        await wait_until(lambda: phases({}))
+        samples = await scrape(sidecar.metrics)
+        assert samples.total("llm_websocket_sessions_in_flight", gen_ai_request_model="m-hung") == 1
