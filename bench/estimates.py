@@ -20,7 +20,9 @@ def main(paths: list[Path]) -> None:
             if isinstance(summary, CaptureError) or not summary.usage or summary.outcome != "complete":
                 continue
             reported = (summary.usage.get("output") or 0) + (
-                (summary.usage.get("reasoning") or 0) if "reasoning_tokens_excluded_from_output" in summary.quirks else 0
+                (summary.usage.get("reasoning") or 0)
+                if "reasoning_tokens_excluded_from_output" in summary.quirks
+                else 0
             )
             if reported and summary.output_chunks:
                 groups.setdefault(group, []).append(estimator.count(summary) / reported)

@@ -24,6 +24,7 @@ from sidecar.files.capture import CaptureError
 from sidecar.files.inspect import inspect_file, report
 from sidecar.quirks.quirk import Severity
 from sidecar.quirks.registry import BY_ID
+from sidecar.stream.summary import Summary
 from sidecar.thresholds import QuirkThresholds
 
 PROJECT = Path(__file__).parents[1]
@@ -124,6 +125,7 @@ def recorded(server: Server) -> Iterator[tuple[str, Finding]]:
         for found in inspect_file(path, QuirkThresholds()):
             if isinstance(found, CaptureError):
                 raise found
+            assert isinstance(found, Summary)
             row = report(found, show_content=False)
             calls = [call.verdict for call in found.tool_calls]
             yield path.stem.partition("-")[2], row | {"usage": found.usage, "tool_calls": calls, "buffering": "–"}
@@ -179,7 +181,6 @@ def replaced(page: str, name: str, lines: list[str]) -> str:
     if not found:
         raise ValueError(f"{PAGE} has no mark {begin}")
     return before + begin + "\n".join(lines) + "\n" + rest[rest.index(end) :]
-
 
 
 if __name__ == "__main__":

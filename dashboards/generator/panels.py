@@ -16,9 +16,14 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 SECONDS = "s"
 SHARE = "percentunit"
-PER_SECOND = "reqps"
+PER_SECOND = "/s"
 COUNT = "short"
-TOKENS_PER_SECOND = "tokens/s"  # a unit of Grafana's own does not exist: shown as a suffix
+TOKENS_PER_SECOND = " tok/s"
+_OWN_UNITS = (PER_SECOND, TOKENS_PER_SECOND)  # Grafana shows these as suffixes: it has none for them
+_SOFT_MAX = {PER_SECOND: 0.1, COUNT: 1, SHARE: 0.01, SECONDS: 0.01, TOKENS_PER_SECOND: 1}
+"""Top of the axis where everything is zero; Grafana's own choice would be 100."""
+_WIDTHS = {"Port": 75, "Port ": 75, "Severity": 120, "Alert": 270, "Quirk": 250, "Phase": 160, "Change": 90}
+"""Widths of columns of texts, by their headings; without them long names are cut off."""
 
 type Panel = Builder[model.Panel]
 type Colours = Mapping[str, str]
@@ -45,7 +50,7 @@ class Column:
 
 def unit_of(name: str) -> str:
     """The unit's id in Grafana."""
-    return "suffix: tok/s" if name == TOKENS_PER_SECOND else name
+    return f"suffix:{name}" if name in _OWN_UNITS else name
 
 
 def _targets(queries: tuple[Query, ...], *, instant: bool = False, form: PromQueryFormat | None = None) -> Any:
@@ -93,14 +98,14 @@ def graph(
         .legend(legend)
         .tooltip(looks.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING))
         .line_width(1)
-        .fill_opacity(30 if stacked else 8)
+        .fill_opacity(30 if stacked else 0 if beside or log else 8)
         .show_points(common.VisibilityMode.NEVER)
         .span_nulls(False)
     )
     if log:
         panel = panel.scale_distribution(looks.ScaleDistributionConfig().type(common.ScaleDistribution.LOG).log(10))
     else:
-        panel = panel.min(0).axis_soft_max(1 if unit == COUNT else 0)
+        panel = panel.min(0).axis_soft_max(_SOFT_MAX.get(unit, 0))
     if stacked:
         panel = panel.stacking(looks.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
     for name, colour in (colours or {}).items():
@@ -189,6 +194,7 @@ def rows(
         .height(height)
         .show_header(True)
         .cell_height(common.TableCellHeight.SM)
+        .min_width(80)
         .with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
         .with_transformation(
             model.DataTransformerConfig(
@@ -197,6 +203,9 @@ def rows(
             )
         )
     )
+    for heading in labels.values():
+        if heading in _WIDTHS:
+            panel = panel.override_by_name(heading, [model.DynamicConfigValue("custom.width", _WIDTHS[heading])])
     if sort_by:
         panel = panel.sort_by([looks.TableSortByFieldState().display_name(sort_by).desc(True)])
     for column, _ in columns:

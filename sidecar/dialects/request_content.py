@@ -8,7 +8,7 @@ type and left out.
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -120,12 +120,15 @@ class _Reader:
         self._room -= len(encoded)
         return value
 
-    def limited[T](self, found: Iterable[T], most: int) -> Iterator[T]:
-        for number, one in enumerate(found):
-            if number >= most or self._room <= 0:
-                self.truncated = True
+    def limited[T](self, found: Iterator[T], most: int) -> Iterator[T]:
+        kept = 0
+        while kept < most and self._room > 0:
+            one = next(found, None)
+            if one is None:
                 return
+            kept += 1
             yield one
+        self.truncated = self.truncated or next(found, None) is not None
 
     def messages(self, found: list[Any]) -> list[dict[str, Any]]:
         """The latest ones, in their order."""

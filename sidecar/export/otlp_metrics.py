@@ -112,8 +112,9 @@ class MetricsExport:
         series.recorders.append(self._record)
 
     def _record(self, metric: Metric, labels: Labels, value: float, exemplar: dict[str, str] | None) -> None:
-        if metric not in self._series.counted:
-            self._histograms[metric].record(value, self._named(metric, labels), _context(exemplar))
+        histogram = self._histograms.get(metric)
+        if histogram is not None and metric not in self._series.counted:
+            histogram.record(value, self._named(metric, labels), _context(exemplar))
 
     def _named(self, metric: Metric, labels: Labels) -> dict[str, str | int]:
         key = (metric, labels)

@@ -9,9 +9,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 logger = logging.getLogger(__name__)
 
-BATCH = 512
-"""Most spans of one export, the SDK's default."""
-
 
 class Counts:
     """What became of the spans handed in. Written by two threads, read by any."""
@@ -70,12 +67,12 @@ class BoundedProcessor(SpanProcessor):
     on; between the queue and the exporter a batch counts as still queued, so that the gate is never too wide.
     """
 
-    def __init__(self, exporter: CountingExporter, counts: Counts, room: int) -> None:
+    def __init__(self, exporter: CountingExporter, counts: Counts, room: int, batch: int) -> None:
         self._exporter = exporter
         self._counts = counts
         self._room = room
         self._handed = 0
-        self._batches = BatchSpanProcessor(exporter, max_queue_size=room, max_export_batch_size=min(BATCH, room))
+        self._batches = BatchSpanProcessor(exporter, max_queue_size=room, max_export_batch_size=min(batch, room))
 
     @property
     def waiting(self) -> int:

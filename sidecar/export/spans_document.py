@@ -32,6 +32,10 @@ standard environment: protocol (`http/protobuf`, the default, or `grpc`), header
 | `otel_flush_seconds` | | 5 | what the last spans may take at shutdown |
 | `capture_content` | `--capture-content` | off | prompts and answers in the spans, see below |
 
+![Spans of the demo in Arize Phoenix](images/phoenix-spans.png)
+
+![One of them: an error in the middle of a stream](images/phoenix-span.png)
+
 A collector that is absent, slow or refusing costs spans and nothing else: they wait in a queue of
 `OTEL_BSP_MAX_QUEUE_SIZE` (2048), and those that find it full or are refused are counted in
 `llm_sidecar_span_export_failures_total`.
@@ -49,6 +53,21 @@ A collector that is absent, slow or refusing costs spans and nothing else: they 
   `OTEL_TRACES_SAMPLER`, where set, takes the place of the ratio; `always_off` switches failures off, too.
 """
 
+_PENDING = """
+## Pending spans
+
+With `otel_pending_spans`, an exchange that has been in flight for so many seconds is announced by a span without a
+duration, named `{operation} {request model} (pending)`, of kind INTERNAL: the child of the span that the exchange will
+have, whose id is known by then. Back ends show it at once, at first as a span whose parent has not come (Phoenix: with
+the filter `parent_id is None` cleared). Its attributes:
+"""
+_CONTENT = """
+## Content
+
+Only with `--capture-content`, which warns at start. JSON texts in the form of the conventions; images, audio and files
+are left out. A text has at most `limits.text_chars` characters (1024 by default, 64 Ki where tokens are estimated), a
+request 32 times that, of which the latest messages are kept.
+"""
 _METRICS = """
 ## Metrics over OTLP
 
@@ -76,14 +95,9 @@ def markdown() -> str:
             "\nAn exchange of which the sidecar lost telemetry (`lost`) has no events, and of all these only: ",
             f"{', '.join(f'`{row.name}`' for row in table.ALWAYS)}.\n",
             f"\n## Events\n{events}",
-            "\n## Pending spans\n\nWith `otel_pending_spans`, an exchange that has been in flight for so many seconds is "
-            "announced by a span without a duration,\nnamed `{operation} {request model} (pending)`, of kind INTERNAL: the "
-            "child of the span that the exchange will have, whose\nid is known by then. Back ends show it at once, at first "
-            "as an orphan. Its attributes:\n",
+            _PENDING,
             _rows(row for row in (*table.PENDING, *table.SPAN) if row.live is not None),
-            "\n## Content\n\nOnly with `--capture-content`, which warns at start. JSON texts in the form of the conventions; "
-            "images, audio and files are\nleft out. Of a request, the latest messages are kept; a text has at most "
-            "`limits.text_chars` characters (1024 by default,\n64 Ki where tokens are estimated).\n",
+            _CONTENT,
             _rows((*table.CONTENT, table.ERROR_MESSAGE)),
             _METRICS,
         )

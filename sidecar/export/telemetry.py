@@ -29,7 +29,7 @@ __all__ = ["ExporterError", "Telemetry", "start"]
 
 logger = logging.getLogger(__name__)
 
-_QUEUE = 2048  # the SDK's default
+_QUEUE, _BATCH = 2048, 512  # the SDK's defaults
 _LOOP_SECONDS = 5.0  # that the metrics' thread waits for the event loop
 
 
@@ -58,10 +58,15 @@ def start(
     if not (spans or metrics):
         return None
     telemetry = Telemetry(settings, series)
-    if spans:
-        telemetry.spans = SpanPipeline(settings, version, known)
-    if metrics:
-        telemetry.metrics = _metrics(settings, series, refresh, version, known)
+    try:
+        if spans:
+            telemetry.spans = SpanPipeline(settings, version, known)
+        if metrics:
+            telemetry.metrics = _metrics(settings, series, refresh, version, known)
+    except ExporterError:
+        raise
+    except ValueError as error:  # what the SDK makes of a number out of its range
+        raise ExporterError(f"OpenTelemetry does not take its environment: {error}") from error
     return telemetry
 
 
@@ -78,7 +83,9 @@ class SpanPipeline:
         ids = ExchangeIds()
         self.counts = Counts()
         exporter = CountingExporter(otlp.span_exporter(settings.otel_endpoint, environment), self.counts)
-        self.queue = BoundedProcessor(exporter, self.counts, _queue_size(environment))
+        room = _number(environment, "OTEL_BSP_MAX_QUEUE_SIZE", _QUEUE)
+        batch = _number(environment, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", _BATCH)
+        self.queue = BoundedProcessor(exporter, self.counts, room, batch)
         self.provider = TracerProvider(
             sampler=sampler(settings.otel_sample_ratio, environment),
             resource=otlp.resource(version),
@@ -187,7 +194,7 @@ def _metrics(
     return MetricsExport(series, snapshot, exporter, otlp.resource(version), version, environment)
 
 
-def _queue_size(environment: Mapping[str, str]) -> int:
-    """OTEL_BSP_MAX_QUEUE_SIZE, where that is a usable number."""
-    text = environment.get("OTEL_BSP_MAX_QUEUE_SIZE", "")
-    return int(text) if text.isascii() and text.isdecimal() and int(text) > 0 else _QUEUE
+def _number(environment: Mapping[str, str], name: str, default: int) -> int:
+    """A positive number of the environment, where there is a usable one."""
+    text = environment.get(name, "").strip()
+    return int(text) if text.isascii() and text.isdecimal() and int(text) > 0 else default

@@ -86,6 +86,7 @@ class Capture(msgspec.Struct):
     request: RequestPart
     end: EndPart
     started_at: str = ""
+    """When t0 was, ISO 8601, as precise as the clock: it places the recordings of both sides of a hop in time."""
     response: ResponsePart | None = None
     chunks: list[ChunkPart] = []
     messages: list[MessagePart] = []

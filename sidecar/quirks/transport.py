@@ -127,7 +127,7 @@ TRANSPORT: tuple[Quirk, ...] = (
             "Two or more outputs came, with no more than a few milliseconds (5 by default) from the first "
             "output to the last event."
         ),
-        severity=BREAKS,
+        severity=WARNING,
         breaks=(
             "A hop held the whole answer back: nothing is shown for the whole generation time, idle timeouts "
             "fire, and token rates read as absurdly high."

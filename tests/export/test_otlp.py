@@ -181,6 +181,8 @@ def test_an_endpoint_switches_it_on(variables: dict[str, str], endpoint: str | N
         {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
         {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "carrier-pigeon"},
         {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_COMPRESSION": "rot13"},
+        {"OTEL_BSP_SCHEDULE_DELAY": "-5"},
+        {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "many"},
     ],
 )
 async def test_an_environment_that_cannot_be_served_is_one_line(

@@ -78,19 +78,22 @@ class Client:
         on_data: Callable[[bytes], None] | None = None,
         leave_after: int | None = None,
         patience: float = 60.0,
+        linger: float | None = None,
         pause_before_body: float = 0.0,
     ) -> Answer:
         """Send the request of an exchange and read the answer.
 
         `on_data` is told the body so far after each read; `leave_after` so many bytes of the body the client closes;
-        `patience` is how long it waits for a read; `pause_before_body` is how long it holds back the request body.
+        `patience` is how long it waits for a read, and `linger` how long once all that the exchange holds has come;
+        `pause_before_body` is how long it holds back the request body.
         """
         if self._http.our_state is h11.DONE:
             self._http.start_next_cycle()
         answer = Answer(sent_at=monotonic_ns())
+        waits = (len(exchange.body), patience if linger is None else linger, patience)
         try:
             await self._send(exchange, chunked, pause_before_body)
-            answer.ending = await self._receive(answer, on_data, leave_after, patience)
+            answer.ending = await self._receive(answer, on_data, leave_after, waits)
         except (ConnectionError, h11.RemoteProtocolError, ssl.SSLError):
             answer.ending = "broken"
         answer.ended_at = monotonic_ns()
@@ -112,23 +115,31 @@ class Client:
         await self._writer.drain()
 
     async def _receive(
-        self, answer: Answer, on_data: Callable[[bytes], None] | None, leave_after: int | None, patience: float
+        self,
+        answer: Answer,
+        on_data: Callable[[bytes], None] | None,
+        leave_after: int | None,
+        waits: tuple[int, float, float],
     ) -> Ending:
+        whole, linger, patience = waits
+        size = 0
         while True:
+            complete = answer.status is not None and size >= whole
             try:
-                data = await asyncio.wait_for(self._reader.read(_READ), patience)
+                data = await asyncio.wait_for(self._reader.read(_READ), linger if complete else patience)
             except TimeoutError:
                 return "hanging"
             at = monotonic_ns()
             self._http.receive_data(data)
             body, over = self._events(answer, at)
             if body:
+                size += len(body)
                 answer.reads.append(Read(at, body))
                 if on_data is not None:
                     on_data(answer.body)
             if over:
                 return "eof"
-            if leave_after is not None and answer.status is not None and len(answer.body) >= leave_after:
+            if leave_after is not None and answer.status is not None and size >= leave_after:
                 self.close()
                 return "left"
 
@@ -155,16 +166,14 @@ async def ask(
     exchange: Exchange,
     tls: ssl.SSLContext | None = None,
     *,
-    patience: float = 60.0,
+    linger: float | None = None,
     pause_before_body: float = 0.0,
 ) -> Answer:
     """One exchange on a connection of its own, in which the client does what the exchange says of it."""
     client = await Client.connect(address, tls)
     leave_after = len(exchange.body) if exchange.end == "client_leaves" else None
     try:
-        return await client.ask(
-            exchange, leave_after=leave_after, patience=patience, pause_before_body=pause_before_body
-        )
+        return await client.ask(exchange, leave_after=leave_after, linger=linger, pause_before_body=pause_before_body)
     finally:
         client.close()
 
@@ -172,13 +181,14 @@ async def ask(
 async def ask_all(
     address: Address, exchanges: Iterable[Exchange], *, tls: ssl.SSLContext | None = None, at_once: int = 16
 ) -> dict[str, Answer]:
-    """Many exchanges, so many at a time; the answers by case. A hanging one is waited for a second after its last byte."""
+    """Many exchanges, so many at a time; the answers by case. A hanging one is left a second after its last byte."""
     room = asyncio.Semaphore(at_once)
     answers: dict[str, Answer] = {}
 
     async def one(exchange: Exchange) -> None:
         async with room:
-            answers[exchange.id] = await ask(address, exchange, tls, patience=1.0 if exchange.end == "hang" else 60.0)
+            linger = 1.0 if exchange.end == "hang" else None
+            answers[exchange.id] = await ask(address, exchange, tls, linger=linger)
 
     async with asyncio.TaskGroup() as group:
         for exchange in exchanges:

@@ -75,7 +75,7 @@ async def streams(url: str) -> dict[str, Any]:
     return found
 
 
-async def wait_until[T](find: Callable[[], Awaitable[T | None]], seconds: float = 15.0, what: str = "") -> T:
+async def wait_until[T](find: Callable[[], Awaitable[T | None]], seconds: float = 30.0, what: str = "") -> T:
     """Poll until something true is found, and return it. What is not up yet (no connection) is not found."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
@@ -91,7 +91,7 @@ async def wait_until[T](find: Callable[[], Awaitable[T | None]], seconds: float 
 
 
 async def counted(
-    url: str, number: int, *, since: Samples | None = None, seconds: float = 15.0, **labels: str
+    url: str, number: int, *, since: Samples | None = None, seconds: float = 30.0, **labels: str
 ) -> Samples:
     """Wait until exactly so many exchanges (with these labels) were counted (since then); their samples."""
     before = since or Samples({})

@@ -83,10 +83,12 @@ def _upstream(*arguments: Any, **options: Any) -> _Upstream:
 
 @dataclass
 class SocketPlayer:
-    """An upstream of WebSockets. `refuse` are the statuses with which upgrades are answered, by case."""
+    """An upstream of WebSockets. `refuse` are the statuses with which upgrades are answered, by case; `scripts` the
+    captures whose server it plays by itself, each message of the client's awaited, whatever it says."""
 
     port: int = 0
     refuse: dict[str, int] = field(default_factory=dict)
+    scripts: dict[str, Capture] = field(default_factory=dict)
     accepted: dict[str, "asyncio.Future[ServerConnection]"] = field(default_factory=dict)
     _leave: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -119,6 +121,9 @@ class SocketPlayer:
     async def _accept(self, connection: ServerConnection) -> None:
         assert connection.request is not None
         case = connection.request.headers[CASE]
+        if case in self.scripts:
+            await _act(connection, self.scripts[case])
+            return
         self._future(case).set_result(connection)
         wait = asyncio.ensure_future(connection.wait_closed())
         leave = asyncio.ensure_future(self._leave.wait())
@@ -184,6 +189,17 @@ async def _send(connection: ClientConnection | ServerConnection, message: Messag
         return
     step = -(-len(data) // pieces)
     await connection.send([data[at : at + step] for at in range(0, len(data), step)])
+
+
+async def _act(connection: ServerConnection, capture: Capture) -> None:
+    """The server's part of a capture."""
+    with contextlib.suppress(ConnectionClosed):
+        for message in capture.messages:
+            if message.sender == "client":
+                await connection.recv()
+            else:
+                await _send(connection, message, pieces=1)
+        await connection.wait_closed()
 
 
 async def _close(capture: Capture, client: ClientConnection, upstream: ServerConnection) -> None:

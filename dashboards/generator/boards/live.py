@@ -69,7 +69,10 @@ _HUNG = Row(
             "their ids, are on the sidecar's live page and under /api/streams.",
             _UPSTREAM,
             (
-                (Column("Stalled", COUNT, red_from=1), now((*SERVER, "phase"), m.STALLED)),
+                (
+                    Column("Stalled", COUNT, red_from=1),
+                    f"{now((*SERVER, 'phase'), m.STALLED)} and {now((*SERVER, 'phase'), m.IN_FLIGHT)} > 0",
+                ),
                 (Column("In flight", COUNT), f"{now((*SERVER, 'phase'), m.IN_FLIGHT)} > 0"),
                 (
                     Column("Longest silence", SECONDS, red_from=15),
@@ -123,12 +126,15 @@ _PHASES = Row(
             "Stalls that began, per second. Each stall counts once, also if it ended by itself.",
             PER_SECOND,
             Query(per_second(("gen_ai_request_model", "phase"), m.STALLS), f"{MODEL}, {{{{phase}}}}"),
+            width=12,
+            beside=True,
         ),
         graph(
             "Longest silence of ended streams, p99",
             "What clients and proxies must be able to wait for: set time-outs above it.",
             SECONDS,
             Query(quantile(0.99, ("phase",), m.LONGEST_SILENCE), "{{phase}}"),
+            width=12,
             colours=colours.PHASES,
         ),
         graph(
@@ -153,16 +159,6 @@ _PHASES = Row(
             "defaults these would have failed.",
             PER_SECOND,
             Query(or_zero(per_second(("seconds",), m.LONG_SILENCES), "seconds"), "{{seconds}} s"),
-        ),
-        graph(
-            "WebSockets open",
-            "Realtime sessions. Those of an unknown dialect are counted without their address.",
-            COUNT,
-            Query(or_zero(now(("dialect",), m.SESSIONS_IN_FLIGHT), "dialect"), "{{dialect}}"),
-            Query(
-                or_zero(f"60 * {per_second(('close_code',), m.SESSIONS)}", "close_code"),
-                "closed a minute, code {{close_code}}",
-            ),
         ),
     ),
 )
@@ -212,9 +208,37 @@ _ENDS = Row(
     ),
 )
 
+_SOCKETS = Row(
+    "WebSockets",
+    (
+        graph(
+            "Sessions open",
+            "WebSockets that are open, by dialect. Those of an unknown dialect are counted without their address.",
+            COUNT,
+            Query(or_zero(now(("dialect",), m.SESSIONS_IN_FLIGHT), "dialect"), "{{dialect}}"),
+        ),
+        graph(
+            "Sessions closed, by code",
+            "1000: as agreed. 1006: the connection broke. 1011 and above: the server gave up.",
+            PER_SECOND,
+            Query(
+                or_zero(per_second(("close_code", "closed_by"), m.SESSIONS), "close_code"),
+                "{{close_code}} by {{closed_by}}",
+            ),
+        ),
+        graph(
+            "How long sessions last",
+            "Median and 90th percentile of sessions that were closed. A pile at one number is a limit of some hop.",
+            SECONDS,
+            Query(or_zero(quantile(0.5, (), m.SESSION_SECONDS)), "p50"),
+            Query(or_zero(quantile(0.9, (), m.SESSION_SECONDS)), "p90"),
+        ),
+    ),
+)
+
 LIVE = Board(
     "llm-live",
     "LLM streams: live and hung",
     "Open streams by phase, silences, stalls and early ends: what the on-call engineer looks at while it lasts.",
-    (_NOW, _HUNG, _PHASES, _ENDS),
+    (_NOW, _HUNG, _PHASES, _ENDS, _SOCKETS),
 )

@@ -31,7 +31,7 @@ from dashboards.generator.panels import (
 from dashboards.generator.recording import MODEL_TOKENS_HOUR, MODEL_TOKENS_RATE, STREAMS_RATE, TOKENS_RATE
 from sidecar import metrics as m
 
-_FAILED_SHARE = f"{per_second((), m.STREAMS, outcome=FAILED)} / {per_second((), m.STREAMS)}"
+_FAILED_SHARE = f'sum({STREAMS_RATE}{{outcome=~"{FAILED[1:]}", {FILTER}}}) / sum({STREAMS_RATE}{{{FILTER}}})'
 _OF_SERVER = f"sum by ({', '.join(SERVER)}) ({STREAMS_RATE}{{{FILTER}}})"
 _FAILED_OF_SERVER = f'sum by ({", ".join(SERVER)}) ({STREAMS_RATE}{{outcome=~"{FAILED[1:]}", {FILTER}}})'
 _LABELS = {"gen_ai_request_model": "Model", "server_address": "Upstream", "server_port": "Port"}
@@ -49,7 +49,7 @@ _NOW = Row(
             "Exchanges",
             "Exchanges that ended, per second. A fall without a reason: look at stalled streams, then at the sidecar.",
             PER_SECOND,
-            Query(per_second((), m.STREAMS)),
+            Query(f"sum({STREAMS_RATE}{{{FILTER}}})"),
         ),
         number(
             "Failed",
@@ -77,7 +77,7 @@ _NOW = Row(
             "First token, p90",
             "Nine of ten exchanges had their first output (text, reasoning or tool call) within this time.",
             SECONDS,
-            Query(quantile(0.9, (), m.MILESTONES, milestone="first_token")),
+            Query(ladder(0.9, (), "first_token")),
             orange=5,
             red=10,
         ),
@@ -86,7 +86,7 @@ _NOW = Row(
             "Output tokens per second over all streams, as reported or partly reported. Streams without usage are not "
             "in it: see Usage on Stream quality.",
             TOKENS_PER_SECOND,
-            Query(or_zero(per_second((), m.TOKENS, type="output"))),
+            Query(or_zero(f'sum({TOKENS_RATE}{{type="output", {FILTER}}})')),
         ),
     ),
 )
@@ -120,7 +120,7 @@ _TRAFFIC = Row(
             _LABELS,
             (
                 (Column("Exchanges", PER_SECOND), _OF_SERVER),
-                (Column("Failed", SHARE, red_from=0.05), f"{_FAILED_OF_SERVER} / {_OF_SERVER}"),
+                (Column("Failed", SHARE, red_from=0.05), f"({_FAILED_OF_SERVER} or 0 * {_OF_SERVER}) / {_OF_SERVER}"),
                 (Column("First token p50", SECONDS), ladder(0.5, SERVER, "first_token")),
                 (Column("First token p90", SECONDS, red_from=5), ladder(0.9, SERVER, "first_token")),
                 (Column("Visible p50", SECONDS), ladder(0.5, SERVER, "first_visible_token")),
@@ -151,8 +151,10 @@ _FIRST_TOKEN = Row(
                 "together are load, the network, or this sidecar.",
                 SECONDS,
                 Query(ladder(share, SERVER, "first_token"), AT),
+                width=12,
                 height=10,
                 log=True,
+                beside=True,
             )
             for share, words in ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"))
         ),
@@ -163,16 +165,7 @@ _FIRST_TOKEN = Row(
             SECONDS,
             Query(buckets(m.MILESTONES, milestone="first_token"), "{{le}}", exemplar=True),
             width=12,
-            height=9,
-        ),
-        heat(
-            "Gaps between output events, all of them",
-            "How long streams paused between two reads with output. A band below 1 ms is bursts: something coalesces "
-            "or buffers. Cells above 5 s are stalls that ended.",
-            SECONDS,
-            Query(buckets(m.CHUNK_GAPS), "{{le}}"),
-            width=12,
-            height=9,
+            height=10,
         ),
     ),
 )
@@ -188,7 +181,16 @@ _PACE = Row(
             Query(gap(0.5, ()), "p50"),
             Query(gap(0.9, ()), "p90"),
             Query(gap(0.99, ()), "p99"),
+            width=12,
             log=True,
+        ),
+        heat(
+            "Gaps between output events, all of them",
+            "How long streams paused between two reads with output. A band below 1 ms is bursts: something coalesces "
+            "or buffers. Cells above 5 s are stalls that ended.",
+            SECONDS,
+            Query(buckets(m.CHUNK_GAPS), "{{le}}"),
+            width=12,
         ),
         graph(
             "Tokens per second of one stream",
@@ -196,6 +198,9 @@ _PACE = Row(
             "Reading speed is about 5 to 10.",
             TOKENS_PER_SECOND,
             Query(f"1 / {quantile(0.5, ('gen_ai_request_model',), m.TIME_PER_TOKEN)}", MODEL),
+            width=12,
+            beside=True,
+            log=True,
         ),
         graph(
             "Tokens by type",
@@ -203,6 +208,7 @@ _PACE = Row(
             "are not to be added.",
             TOKENS_PER_SECOND,
             Query(f"sum by (type) ({TOKENS_RATE}{{{FILTER}}})", "{{type}}"),
+            width=12,
         ),
         graph(
             "Output tokens by model",

@@ -55,9 +55,7 @@ _NOW = Row(
             "Share of streams that finished but never said so: clients that wait for the terminator hang. Above 5 % "
             "an alert fires.",
             SHARE,
-            Query(
-                _share(per_second((), m.STREAMS, outcome="no_terminator"), per_second((), m.STREAMS, streaming="true"))
-            ),
+            Query(_share(in_range((), m.STREAMS, outcome="no_terminator"), in_range((), m.STREAMS, streaming="true"))),
             orange=0.01,
             red=0.05,
         ),
@@ -65,7 +63,7 @@ _NOW = Row(
             "Cut off",
             "Share of streams that ended cleanly in the middle of an answer. No library reports it.",
             SHARE,
-            Query(_share(per_second((), m.STREAMS, outcome="truncated"), per_second((), m.STREAMS, streaming="true"))),
+            Query(_share(in_range((), m.STREAMS, outcome="truncated"), in_range((), m.STREAMS, streaming="true"))),
             orange=0.005,
             red=0.02,
         ),
@@ -73,9 +71,7 @@ _NOW = Row(
             "Error after a 200",
             "Share of streams that carried an error as an event: status codes show them as successes.",
             SHARE,
-            Query(
-                _share(per_second((), m.STREAMS, outcome="error_event"), per_second((), m.STREAMS, streaming="true"))
-            ),
+            Query(_share(in_range((), m.STREAMS, outcome="error_event"), in_range((), m.STREAMS, streaming="true"))),
             orange=0.01,
             red=0.05,
         ),
@@ -83,7 +79,7 @@ _NOW = Row(
             "Usage missing",
             "Share of exchanges that should report usage and did not: bills and budgets undercount by as much.",
             SHARE,
-            Query(_share(per_second((), m.USAGE, state="missing"), per_second((), m.USAGE, state="!not_requested"))),
+            Query(_share(in_range((), m.USAGE, state="missing"), in_range((), m.USAGE, state="!not_requested"))),
             orange=0.02,
             red=0.1,
         ),
@@ -91,7 +87,7 @@ _NOW = Row(
             "Broken tool calls",
             "Share of tool calls whose arguments do not parse or never ended: the agent has to ask again.",
             SHARE,
-            Query(_share(per_second((), m.TOOL_CALLS, state="!valid"), per_second((), m.TOOL_CALLS))),
+            Query(_share(in_range((), m.TOOL_CALLS, state="!valid"), in_range((), m.TOOL_CALLS))),
             orange=0.01,
             red=0.05,
         ),
@@ -233,7 +229,7 @@ _HOPS = Row(
             ),
         ),
         graph(
-            "Gaps before the hop by gaps behind it",
+            "Pace across the hop",
             "Median gap on the client's side divided by that on the upstream's. 1: passed on as it came. Near 0: the "
             "hop holds events back and lets them go together.",
             COUNT,
@@ -252,6 +248,7 @@ _HOPS = Row(
             _HOP_NAMES | {"quirk": "Quirk", "change": "Change"},
             ((Column("Streams", COUNT), f"{counted((*_HOP, 'quirk', 'change'), m.HOP_QUIRKS, RANGE)} > 0"),),
             width=16,
+            height=8,
             sort_by="Streams",
         ),
         graph(

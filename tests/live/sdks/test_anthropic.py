@@ -63,7 +63,7 @@ async def test_thoughts_of_llamacpp(llamacpp: Route) -> None:
 
 @pytest.mark.parametrize("text", ["hello", "think of it", "the weather?"])
 async def test_messages_of_aimock(aimocked: Route, text: str) -> None:
-    seen = await aimocked.ask(lambda url: messages(url, "claude-sonnet-4-5", text, **TOOLS))
-    seen.agrees("anthropic.messages", "message_stop", model="claude-sonnet-4-5")
+    seen = await aimocked.ask(lambda url: messages(url, "claude-mocked", text, **TOOLS))
+    seen.agrees("anthropic.messages", "message_stop", model="claude-mocked")
     assert len(seen.client.calls) == (2 if "weather" in text else 0)
     assert bool(seen.client.reasoning) == ("think" in text)
