@@ -41,7 +41,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     outbox_mib: Annotated[int, Meta(ge=1, description="MiB of records the proxy holds for a slow analyzer")] = 16
     websocket_history: Annotated[
         str,
-        Meta(description="Messages mitmproxy keeps of a WebSocket: keep, drop, or auto (kept where it shows or saves them)"),
+        Meta(
+            description="Messages mitmproxy keeps of a WebSocket: keep, drop, or auto (kept where it shows or saves them)"
+        ),
     ] = "auto"
     idle_timeout: Annotated[
         int, Meta(ge=1, description="Seconds without a byte after which the proxy closes a connection")

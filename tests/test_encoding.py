@@ -5,7 +5,6 @@ import gzip
 import json
 import random
 import struct
-import sys
 import zlib
 from collections.abc import Callable
 from itertools import pairwise
@@ -18,11 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.encoding import MIB, RATIO_FLOOR, READ_LIMIT, ContentDecoder, content_decoder
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from tests.zstandard import zstd
 
 BODIES = Path(__file__).parent / "fixtures" / "encoding" / "bodies.jsonl"
 SSE = b'data: {"choices":[{"delta":{"content":"Hello"}}]}\n\n'

@@ -22,7 +22,16 @@ TOKENS_PER_SECOND = " tok/s"
 _OWN_UNITS = (PER_SECOND, TOKENS_PER_SECOND)  # Grafana shows these as suffixes: it has none for them
 _SOFT_MAX = {PER_SECOND: 0.1, COUNT: 1, SHARE: 0.01, SECONDS: 0.01, TOKENS_PER_SECOND: 1}
 """Top of the axis where everything is zero; Grafana's own choice would be 100."""
-_WIDTHS = {"Port": 75, "Port ": 75, "Severity": 120, "Alert": 270, "Quirk": 250, "Phase": 160, "Change": 90}
+_WIDTHS = {
+    "Model": 160,
+    "Port": 75,
+    "Port ": 75,
+    "Severity": 120,
+    "Alert": 270,
+    "Quirk": 230,
+    "Phase": 160,
+    "Change": 90,
+}
 """Widths of columns of texts, by their headings; without them long names are cut off."""
 
 type Panel = Builder[model.Panel]
@@ -44,7 +53,7 @@ class Column:
     """A column of a table: the name it is shown by, its unit, and a limit from which it turns red."""
 
     name: str
-    unit: str = ""
+    unit: str
     red_from: float | None = None
 
 
@@ -214,7 +223,9 @@ def rows(
 
 
 def _of_column(column: Column) -> list[model.DynamicConfigValue]:
-    found = [model.DynamicConfigValue("unit", unit_of(column.unit))] if column.unit else []
+    found = [model.DynamicConfigValue("unit", unit_of(column.unit))]
+    if column.unit == COUNT:
+        found.append(model.DynamicConfigValue("decimals", 0))  # what `increase` extrapolates is no whole number
     if column.red_from is not None:
         steps = [{"value": None, "color": "text"}, {"value": column.red_from, "color": "red"}]
         found += [

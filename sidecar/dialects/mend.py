@@ -2,7 +2,8 @@
 
 import re
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*("|\\?\Z)|[{}\[\]]', re.DOTALL)
+_HALF_ESCAPE = re.compile(rb"(\\+)(?:u[0-9a-fA-F]{0,3})?\Z")
 _CLOSES = {b"{": b"}", b"[": b"]"}
 
 
@@ -12,21 +13,20 @@ def mend(data: bytes) -> bytes:
     Where it breaks off anywhere but inside a value that is a string, what comes out is no JSON either.
     """
     open_ends: list[bytes] = []
-    at = 0
     for match in _TOKEN.finditer(data):
         mark = match.group()
         if mark in _CLOSES:
             open_ends.append(_CLOSES[mark])
-        elif mark in (b"}", b"]") and open_ends:
-            open_ends.pop()
-        at = match.end()
-    rest = data[at:]
-    if b'"' in rest:
-        data = data[: len(data) - len(rest)] + _whole_characters(rest) + b'"'
+        elif mark in (b"}", b"]"):
+            del open_ends[-1:]
+        elif match.group(1) != b'"':
+            data = data[: match.start()] + _whole_characters(mark) + b'"'
     return data + b"".join(reversed(open_ends))
 
 
 def _whole_characters(text: bytes) -> bytes:
-    """Without the half of an escape or of a character at the end."""
-    cut = text[: text.rfind(b"\\")] if b"\\" in text[-12:] else text
-    return cut.decode("utf-8", "ignore").encode()
+    """Without the half of an escape, or of a character, at the end."""
+    half = _HALF_ESCAPE.search(text)
+    if half is not None and len(half.group(1)) % 2:
+        text = text[: half.end(1) - 1]
+    return text.decode("utf-8", "ignore").encode()

@@ -121,19 +121,14 @@ class ResponsesLanes(JsonLanes[Event]):
 
     def _owner(self, lane: str, response_id: str) -> _Turn | None:
         """The turn of an event: by its response's id, else the running one of its lane, else the next in line."""
-        queue = self._lanes.get(lane, [])
+        turns = self._lanes.get(lane, [])
+        if not turns and not self._lanes_echoed:
+            turns = self._in_flight()  # the server may know no lanes
         if response_id:
-            for turn in queue:
-                if turn.response_id == response_id:
-                    return turn
-            waiting = [turn for turn in queue if not turn.response_id]
-            if not waiting and not self._lanes_echoed:
-                waiting = [turn for turn in self._in_flight() if not turn.response_id]  # it knows no lanes
-            return waiting[0] if waiting else None
-        running = [turn for turn in queue if turn.begun]
-        if not running and not self._lanes_echoed:
-            running = [turn for turn in self._in_flight() if turn.begun]
-        return running[-1] if running else next(iter(queue), None)
+            named = [turn for turn in turns if turn.response_id == response_id]
+            return next(iter(named or [turn for turn in turns if not turn.response_id]), None)
+        running = [turn for turn in turns if turn.begun]
+        return running[-1] if running else next(iter(turns), None)
 
     def _in_flight(self) -> list[_Turn]:
         """All turns in the order in which they were asked for."""

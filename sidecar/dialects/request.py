@@ -124,6 +124,8 @@ def read_request(head: Head, body: bytes) -> Request:
 
 
 _NOTHING = _Body()
+
+
 def _members(body: bytes) -> _Body:
     if not body:
         return _NOTHING

@@ -11,8 +11,9 @@ Names that OpenTelemetry's GenAI conventions define are used in their Prometheus
 {", ".join(f"`{label}`" for label in STREAM_LABELS)}; below, only further labels are named. Label values are bounded:
 what goes beyond a cap becomes `other` and is counted in `llm_sidecar_folded_label_values_total`. Seconds throughout.
 
-All times count from the moment the last byte of the request was forwarded (t0), on the proxy's monotonic clock. A
-milestone that was not reached is absent; it is never filled in from another one.
+All times count from the moment the last byte of the request was forwarded (t0), on the proxy's monotonic clock; for a
+response in a WebSocket from the message that asked for it, or the server's commit of the audio where the voice detector
+decides. A milestone that was not reached is absent, as all are where t0 is unknown; none is filled in from another one.
 """
 
 

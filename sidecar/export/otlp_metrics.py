@@ -141,7 +141,7 @@ class MetricsExport:
         return self._snapshot
 
     def _counted(self) -> Iterable[tuple[Metric, list[tuple[dict[str, str | int], list[int], float]]]]:
-        for metric, rows in self._current().counted.items():
+        for metric, rows in self._snapshot.counted.items():  # the one that this collection has just read
             yield metric, [(self._named(metric, labels), counts, total) for labels, counts, total in rows]
 
     def shutdown(self) -> None:

@@ -22,7 +22,9 @@ def text_report(summary: Summary, *, show_content: bool) -> str:
         f"  finish reason {_plain(summary.finish_reason or 'none')}, terminator {summary.terminator or 'none'}",
     ]
     if summary.socket is not None:
-        lines.append(f"  in the WebSocket {_plain(summary.socket)}, asked for by {summary.t0_source or 'nothing visible'}")
+        lines.append(
+            f"  in the WebSocket {_plain(summary.socket)}, asked for by {summary.t0_source or 'nothing visible'}"
+        )
     if summary.error is not None:
         message = f": {_plain(summary.error)}" if show_content else ""
         lines.append(f"  error {_plain(summary.error_type or 'without a type')}{message}")

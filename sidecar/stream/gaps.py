@@ -3,7 +3,28 @@
 from array import array
 from bisect import bisect_right
 
-BUCKETS = (.0005, .001, .002, .005, .01, .02, .035, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 10, 30, 60, 120)
+BUCKETS = (
+    0.0005,
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.035,
+    0.05,
+    0.075,
+    0.1,
+    0.15,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+    60,
+    120,
+)
 """Upper bounds in seconds; below 1 ms separates bursts, the top separates stalls (FIELD: gap buckets)."""
 
 EXACT_LIMIT = 8192

@@ -21,6 +21,7 @@ Change = Literal[
     "events_changed",
     "bytes_changed",
     "usage_lost",
+    "usage_withheld",
     "usage_added",
     "usage_changed",
     "finish_reason_lost",
@@ -48,6 +49,10 @@ _SAME_REASON: tuple[frozenset[str], ...] = (
     frozenset({"content_filter", "content_filtered", "refusal", "SAFETY", "guardrail_intervened"}),
 )
 """Finish reasons that dialects translate into each other."""
+
+
+_USAGE_ON_REQUEST = frozenset({"openai.chat", "openai.completions"})
+"""Dialects in which a client that does not ask for usage gets none; gateways ask the upstream for themselves."""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +235,10 @@ def _usage(outer: Summary, inner: Summary) -> list[Change]:
     if outer.usage is None or inner.usage is None:
         if outer.usage is inner.usage:
             return []
-        return ["usage_lost" if outer.usage is None else "usage_added"]
+        if inner.usage is None:
+            return ["usage_added"]
+        unasked = outer.usage_state == "not_requested" and outer.dialect in _USAGE_ON_REQUEST
+        return ["usage_withheld" if unasked else "usage_lost"]
     same = outer.usage == inner.usage if outer.dialect == inner.dialect else outer.tokens == inner.tokens
     return [] if same else ["usage_changed"]
 

@@ -62,17 +62,17 @@ def test_of_a_very_long_message_the_beginning_is_copied() -> None:
 
 
 def test_a_full_outbox_drops_messages_says_so_and_goes_on() -> None:
-    outbox = Outbox(limit=1000)
+    outbox = Outbox(limit=4000)
     tap = SocketTap(opened(), outbox, held=False)
     tap.upgraded(HEAD)
     outbox.take(1 << 20)
-    for size in (500, 900, 900):
+    for size in (500, 3900, 3900):
         tap.message(b"x" * size, from_client=False, text=True)
     assert [len(r.data) for r in over_the_wire(outbox) if isinstance(r, Message)] == [500]
     tap.message(b"y", from_client=False, text=True)
     lost, message = over_the_wire(outbox)
     assert isinstance(lost, Lost)
-    assert (lost.records, lost.bytes) == (2, 1800)
+    assert (lost.records, lost.bytes) == (2, 7800)
     assert isinstance(message, Message)
     assert message.data == b"y"
     assert outbox.dropped == 2

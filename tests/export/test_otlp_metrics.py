@@ -55,7 +55,7 @@ async def fed(
 ) -> AsyncIterator[tuple[Analyzer, Collector]]:
     """An analyzer that has seen the corpus, and a collector that got its metrics."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", request.param)
-    analyzer = Analyzer(Settings(otel_metrics=True, max_models=20))
+    analyzer = Analyzer(Settings(otel_metrics=True, max_models=20), lambda: 10**12)
     with PROTOCOLS[request.param](Collector()) as collector:
         telemetry = telemetry_of(analyzer, collector, monkeypatch)
         feed(analyzer)

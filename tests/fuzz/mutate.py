@@ -15,8 +15,35 @@ for _ in range(300):
 
 _VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 7, 255, 1.5, -0.0, 1e308, float("inf"), float("nan"), 2**63, 10**400, -(10**30)),
-    *("", " ", "x", "null", "[DONE]", "stop", "error", "\0\x1b[31m\x7f", "\ud800", "a\udfff", "\ud83d\ude00", "\u2028", "A" * 5000),
-    *([], [[]], [None], [{}], ["x", 1, {}], {}, {"a": {}}, {"text": []}, {"type": {}}, {"message": 5}, {"error": []}, _DEEP),
+    *(
+        "",
+        " ",
+        "x",
+        "null",
+        "[DONE]",
+        "stop",
+        "error",
+        "\0\x1b[31m\x7f",
+        "\ud800",
+        "a\udfff",
+        "\ud83d\ude00",
+        "\u2028",
+        "A" * 5000,
+    ),
+    *(
+        [],
+        [[]],
+        [None],
+        [{}],
+        ["x", 1, {}],
+        {},
+        {"a": {}},
+        {"text": []},
+        {"type": {}},
+        {"message": 5},
+        {"error": []},
+        _DEEP,
+    ),
 )
 HOSTILE = tuple(json.dumps(value) for value in _VALUES)
 
@@ -79,8 +106,35 @@ def spoil_bytes(body: bytes, random: Random) -> bytes:
 
 
 _TOKENS = (
-    *(b"\n", b"\r", b"\r\n\r\n", b"data: ", b"data:", b"event: ping\n", b"event: error\n", b": c\n", b"id: 1\n", b"error: x\n"),
-    *(b"[DONE]", b"{", b"}", b"[", b"]", b'"', b"\\", b"\\u", b"\\ud800", b"null", b"{}", b"\0", b"\xff", b"\xef\xbb\xbf", b"1e999"),
+    *(
+        b"\n",
+        b"\r",
+        b"\r\n\r\n",
+        b"data: ",
+        b"data:",
+        b"event: ping\n",
+        b"event: error\n",
+        b": c\n",
+        b"id: 1\n",
+        b"error: x\n",
+    ),
+    *(
+        b"[DONE]",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b'"',
+        b"\\",
+        b"\\u",
+        b"\\ud800",
+        b"null",
+        b"{}",
+        b"\0",
+        b"\xff",
+        b"\xef\xbb\xbf",
+        b"1e999",
+    ),
 )
 
 

@@ -42,7 +42,17 @@ def survives(target: Target, body: bytes, random: Random) -> dict[str, Any]:
     headers += [("content-encoding", target.content_encoding)] if target.content_encoding else []
     records: list[Record] = [
         Opened(
-            1, T0, "x", 0, target.method, "https", "host.example", 443, target.path, "HTTP/1.1", list(target.request_headers)
+            1,
+            T0,
+            "x",
+            0,
+            target.method,
+            "https",
+            "host.example",
+            443,
+            target.path,
+            "HTTP/1.1",
+            list(target.request_headers),
         ),
         RequestBody(1, T0, target.request),
         RequestSent(1, T0),

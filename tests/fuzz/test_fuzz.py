@@ -19,7 +19,7 @@ from tests.budget import budget
 from tests.corpus import body_size, captures, expectations
 from tests.fuzz.mutate import SPOILERS, spoil_bytes
 from tests.fuzz.pipeline import Target, survives
-from tests.test_encoding import zstd
+from tests.zstandard import zstd
 
 SEEDS = st.integers(0, 2**32 - 1)
 CHAT = "/v1/chat/completions"
@@ -48,9 +48,47 @@ PATHS = (
     "/nowhere",
 )
 TOKENS = (
-    *(b"data: ", b"data:", b"data", b"event: ", b"event: message_start\n", b"id: ", b"retry: 5\n", b": ", b"error: ", b"\n", b"\r", b"\r\n", b"\n\n"),
-    *(b"[DONE]", b"[", b"]", b"{", b"}", b",", b":", b'"', b"\\", b"\\ud83d", b"null", b"true", b"-1", b"1e999", b"\0", b"\xff", b"\xe2\x80", b"\xef\xbb\xbf"),
-    *(b'{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}', b'{"error":{"message":"x"}}', b'{"type":"ping"}', b"<html>"),
+    *(
+        b"data: ",
+        b"data:",
+        b"data",
+        b"event: ",
+        b"event: message_start\n",
+        b"id: ",
+        b"retry: 5\n",
+        b": ",
+        b"error: ",
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\n\n",
+    ),
+    *(
+        b"[DONE]",
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b",",
+        b":",
+        b'"',
+        b"\\",
+        b"\\ud83d",
+        b"null",
+        b"true",
+        b"-1",
+        b"1e999",
+        b"\0",
+        b"\xff",
+        b"\xe2\x80",
+        b"\xef\xbb\xbf",
+    ),
+    *(
+        b'{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}',
+        b'{"error":{"message":"x"}}',
+        b'{"type":"ping"}',
+        b"<html>",
+    ),
     *(b'{"done":true}', b'{"candidates":[]}', b"\0\0\0\x10\0\0\0\0\x05\xc2\x48\xeb", b"\0\0\0\x10"),
 )
 SOUP = st.lists(st.sampled_from(TOKENS) | st.binary(max_size=12), max_size=40).map(b"".join)

@@ -54,7 +54,13 @@ def _block(number: int) -> Any:
 
 
 def _item(number: int) -> Any:
-    item = {"type": "function_call", "id": f"{number}{LONG}", "call_id": f"c{number}{LONG}", "name": LONG, "arguments": ""}
+    item = {
+        "type": "function_call",
+        "id": f"{number}{LONG}",
+        "call_id": f"c{number}{LONG}",
+        "name": LONG,
+        "arguments": "",
+    }
     return {"type": "response.output_item.added", "output_index": number, "item": item}
 
 
@@ -95,9 +101,17 @@ HOSTILE: dict[str, tuple[str, str, Iterator[bytes]]] = {
     "blank bytes": (CHAT, "", itertools.repeat(b" \n" * 1000)),
     "a whole body without end": (CHAT, JSON, itertools.chain([b'{"a":"'], itertools.repeat(b"x" * 4096))),
     "new chunk ids": (CHAT, SSE, _events(lambda number: {**_chunk(number), "id": f"{number}{LONG}"})),
-    "new models": (CHAT, SSE, _events(lambda number: {**_chunk(number), "id": f"{number}", "model": f"{number}{LONG}"})),
+    "new models": (
+        CHAT,
+        SSE,
+        _events(lambda number: {**_chunk(number), "id": f"{number}", "model": f"{number}{LONG}"}),
+    ),
     "new choices": (CHAT, SSE, _events(lambda number: _chunk(number, {"role": "a", "content": "b"}, index=number))),
-    "new finish reasons": (CHAT, SSE, _events(lambda number: _chunk(number, finish_reason=LONG + str(number), index=number))),
+    "new finish reasons": (
+        CHAT,
+        SSE,
+        _events(lambda number: _chunk(number, finish_reason=LONG + str(number), index=number)),
+    ),
     "new tool calls": (CHAT, SSE, _events(_tool)),
     "tool calls without an index": (CHAT, SSE, _events(lambda number: _tool(number, index=None))),
     "a name in pieces": (CHAT, SSE, _events(lambda number: _tool(number, index=0, id="t"))),
@@ -114,7 +128,11 @@ HOSTILE: dict[str, tuple[str, str, Iterator[bytes]]] = {
     "a line of JSON without end": (OLLAMA, NDJSON, itertools.chain([b'{"a":"'], itertools.repeat(b"x" * 4096))),
     "lines": (OLLAMA, NDJSON, _lines(lambda number: {"model": LONG, "message": {"content": LONG}, "done": False})),
     "steps": ("/v1/threads/t/runs", SSE, _events(_run_step)),
-    "a frame as large as can be": ("/model/m/converse-stream", AWS, itertools.chain([b"\0\xff\xff\xff\0\0\0\0\xa6\x1f\x8f\x4b"], itertools.repeat(b"x" * 4096))),
+    "a frame as large as can be": (
+        "/model/m/converse-stream",
+        AWS,
+        itertools.chain([b"\0\xff\xff\xff\0\0\0\0\xa6\x1f\x8f\x4b"], itertools.repeat(b"x" * 4096)),
+    ),
     "no frame": ("/model/m/converse-stream", AWS, itertools.repeat(b"\0\0\0\x10" * 1000)),
 }
 
@@ -162,7 +180,9 @@ def test_what_is_kept_of_a_hostile_request_is_bounded() -> None:
     gc.collect()
     tracemalloc.start()
     try:
-        exchange.request_body(RequestBody(1, 1, json.dumps({"model": "m\x1b" + "x" * 1024 * 1024, "stream": True}).encode()))
+        exchange.request_body(
+            RequestBody(1, 1, json.dumps({"model": "m\x1b" + "x" * 1024 * 1024, "stream": True}).encode())
+        )
         exchange.request_sent(RequestSent(1, 1))
         gc.collect()
         retained = tracemalloc.get_traced_memory()[0]

@@ -26,7 +26,8 @@ class H2Play:
     request_at: int = 0
     pieces: list[tuple[int, int]] = field(default_factory=list)
     """Before and after each write."""
-    cancelled: bool = False
+    client_left: bool = False
+    """The peer reset the stream, or closed the connection, before the end."""
 
 
 class Breaks(Exception):
@@ -80,9 +81,6 @@ class H2Upstream:
         self.at_once = max(self.at_once, self._active)
         try:
             await self._play(self.exchanges[case], play, receive, send)
-        except asyncio.CancelledError:
-            play.cancelled = True
-            raise
         finally:
             self._active -= 1
 
@@ -93,12 +91,22 @@ class H2Upstream:
             play.request_body += message.get("body", b"")
             more = message.get("more_body", False)
         play.request_at = monotonic_ns()
+        leaving = asyncio.create_task(_leaves(receive))
+        try:
+            await self._answer(exchange, play, send, leaving)
+        finally:
+            leaving.cancel()
+
+    async def _answer(self, exchange: Exchange, play: H2Play, send: Any, leaving: "asyncio.Task[None]") -> None:
         headers = [(name.encode(), value.encode()) for name, value in exchange.headers]
         now = 0.0
         await send({"type": "http.response.start", "status": exchange.status, "headers": headers})
         for piece in exchange.pieces:
-            await asyncio.sleep(piece.at - now)
+            await asyncio.wait([leaving], timeout=piece.at - now)
             now = piece.at
+            if leaving.done():
+                play.client_left = True
+                return
             before = monotonic_ns()
             await send({"type": "http.response.body", "body": piece.data, "more_body": True})
             play.pieces.append((before, monotonic_ns()))
@@ -106,3 +114,8 @@ class H2Upstream:
             raise Breaks
         await asyncio.sleep(max(exchange.end_at - now, 0))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _leaves(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

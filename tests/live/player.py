@@ -92,7 +92,8 @@ class Player:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         connection = _Connection(reader, writer)
-        with contextlib.suppress(ConnectionError, h11.RemoteProtocolError, ssl.SSLError):
+        ends = (ConnectionError, h11.RemoteProtocolError, ssl.SSLError, asyncio.CancelledError)
+        with contextlib.suppress(*ends):
             while (play := await connection.request()) is not None:
                 case = dict(play.headers)[CASE]
                 self.plays.setdefault(case, []).append(play)

@@ -166,7 +166,9 @@ class SocketPlayer:
         target = url.path + (f"?{url.query}" if url.query else "")
         given = dict(capture.request.headers)
         offered = [name.strip() for name in given.get("sec-websocket-protocol", "").split(",") if name.strip()]
-        kept = {name: given[name] for name in ("authorization", "openai-beta", "api-key") if name in given}
+        kept: dict[str, str] = {
+            name: given[name] for name in ("authorization", "openai-beta", "api-key") if name in given
+        }
         async with self.meet(
             proxy, target, capture.id, headers=kept, subprotocols=offered or None, compress=compress
         ) as (client, upstream):

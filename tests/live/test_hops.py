@@ -102,8 +102,8 @@ async def test_a_hop_that_passes_each_event_on_adds_nearly_nothing() -> None:
     assert hop["inner"]["server"] == f"127.0.0.1:{through.player.port}"
     assert hop["changes"] == []
     assert {*hop["quirks_added"], *hop["quirks_removed"]} <= JITTER
-    assert 0 < hop["added_first_token_ms"] < 50
-    assert 0 < hop["request_delay_ms"] < 50
+    assert 0 < hop["added_first_token_ms"] < 80
+    assert 0 < hop["request_delay_ms"] < 250  # connections are made on the way
     assert hop["gap_ratio"] == pytest.approx(1, abs=0.2)
     assert hop["outer"]["response_bytes"] == hop["inner"]["response_bytes"] == len(exchange.body)
     assert samples.value("llm_hop_streams_total", evidence="response_id", **through.hop) == 1
@@ -200,7 +200,7 @@ async def test_two_proxies_that_feed_one_analyzer_are_two_taps(short_path: Path)
         await ask(through.outer, exchange)
         row = await through.row()
     assert row["hop"]["changes"] == []
-    assert 0 < row["hop"]["added_first_token_ms"] < 50
+    assert 0 < row["hop"]["added_first_token_ms"] < 80
 
 
 async def test_a_client_that_asks_again_after_a_failure_is_seen_to_retry() -> None:

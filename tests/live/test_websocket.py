@@ -1,5 +1,7 @@
 """WebSockets through `sidecar run`: every message and frame as it was sent, and every response as the corpus has it."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import InvalidStatus
 
 from sidecar.files.inspect import report
@@ -20,6 +23,8 @@ from tests.live.sdks.answers import Observer
 from tests.live.socket_player import End, Noted, SocketPlayer
 from tests.sockets import captures, expectations, wrong_of_turn
 
+LONG = 8000
+MIB = 1024 * 1024
 PLAYED = {case: capture for case, capture in captures().items() if capture.response is not None}
 MANNERS = {
     "plain": {"compress": False},
@@ -212,27 +217,74 @@ async def test_a_hung_response_shows_while_it_hangs_and_a_quiet_session_does_not
         assert samples.total("llm_websocket_sessions_in_flight", gen_ai_request_model="m-hung") == 1
 
 
-@pytest.mark.parametrize("manner", MANNERS)
-async def test_frames_are_those_of_a_mitmproxy_without_the_sidecar(manner: str, tmp_path: Path) -> None:
-    """What mitmproxy itself does to compressed fragments it does with the sidecar, too, and nothing else."""
+async def test_compressed_fragments_are_those_of_a_mitmproxy_without_the_sidecar(tmp_path: Path) -> None:
+    """What mitmproxy itself does to them it does with the sidecar, too, and nothing else."""
     cases = ("rt10-barge-in-server-vad", "gl17-realtime-text-and-unknown-fields", "rt28-audio-delta-over-1-mib")
     found: list[list[list[Noted]]] = []
     bare = (str(BIN / "mitmdump"), "--set", f"confdir={tmp_path}", "--mode")
     async with SocketPlayer().serving() as player:
         async with program("mitmdump", *bare, f"reverse:{player.url}@127.0.0.1:0") as running:
             port = int(await running.says(r"listening at \S*?127\.0\.0\.1:(\d+)"))
-            found.append(await received(player, ("127.0.0.1", port), cases, manner, "bare"))
+            found.append(await received(player, ("127.0.0.1", port), cases, "bare"))
         async with sidecar_run("--upstream", player.url) as sidecar:
-            found.append(await received(player, sidecar.proxy, cases, manner, "observed"))
+            found.append(await received(player, sidecar.proxy, cases, "observed"))
     assert found[0] == found[1]
 
 
 async def received(
-    player: SocketPlayer, proxy: tuple[str, int], cases: tuple[str, ...], manner: str, name: str
+    player: SocketPlayer, proxy: tuple[str, int], cases: tuple[str, ...], name: str
 ) -> list[list[Noted]]:
     """The frames that both ends received."""
     found: list[list[Noted]] = []
     for case in cases:
         capture = msgspec.structs.replace(PLAYED[case], id=f"{case} {name}")
-        found += [end.received for end in await player.play(proxy, capture, **MANNERS[manner])]
+        found += [end.received for end in await player.play(proxy, capture, compress=True, rough=True)]
     return found
+
+
+@in_module_loop
+async def test_a_long_socket_does_not_grow_the_proxy_or_the_analyzer(player: SocketPlayer, sidecar: Sidecar) -> None:
+    """bench/websocket.py has the long form."""
+    (analyzer,) = sidecar.program.children
+    processes = (sidecar.program.process.pid, analyzer)
+    audio = json.dumps({"type": "response.output_audio.delta", "response_id": "r1", "delta": "A" * 6000})
+    async with player.meet(sidecar.proxy, "/v1/realtime?model=m-long", "long") as (client, upstream):
+        await client.send('{"type":"response.create"}')
+        await exchange(upstream, client, '{"type":"response.created","response":{"id":"r1"}}', 1)
+        await exchange(upstream, client, audio, 1000)
+        before = [memory(pid) for pid in processes]
+        await exchange(upstream, client, audio, LONG)
+        await exchange(client, upstream, audio, LONG // 10)
+        grown = [memory(pid) - was for pid, was in zip(processes, before, strict=True)]
+        await exchange(upstream, client, '{"type":"response.done","response":{"id":"r1","status":"completed"}}', 1)
+    assert LONG * len(audio) > 40 * MIB
+    assert all(each < 12 * MIB for each in grown), grown
+
+    async def judged() -> bool:
+        samples = await scrape(sidecar.metrics)
+        return samples.total("llm_streams_total", gen_ai_request_model="m-long", outcome="complete") == 1
+
+    await wait_until(judged)
+    samples = await scrape(sidecar.metrics)
+    assert samples.total("llm_sidecar_records_dropped_total") == 0
+
+
+async def exchange(
+    sender: ClientConnection | ServerConnection, receiver: ClientConnection | ServerConnection, text: str, number: int
+) -> None:
+    """So many messages, as fast as they go."""
+
+    async def send() -> None:
+        for _ in range(number):
+            await sender.send(text)
+
+    sending = asyncio.create_task(send())
+    for _ in range(number):
+        await asyncio.wait_for(receiver.recv(), 30)
+    await sending
+
+
+def memory(pid: int) -> int:
+    """Resident bytes of a process."""
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) * 1024

@@ -9,7 +9,10 @@ TEXTS = [
     ("stream reset by client (CANCEL)", "http2_reset_CANCEL"),
     ("HTTP/2 connection closed: <ConnectionTerminated error_code:ErrorCodes.NO_ERROR>", "http2_connection_error"),
     ("HTTP/2 protocol error: Invalid input", "http2_connection_error"),
-    ("peer closed connection without sending complete message body (incomplete chunked read)", "incomplete_chunked_body"),
+    (
+        "peer closed connection without sending complete message body (incomplete chunked read)",
+        "incomplete_chunked_body",
+    ),
     ("peer closed connection without sending complete message body (received 5 bytes, expected 9)", "incomplete_body"),
     ("[Errno 111] Connect call failed ('127.0.0.1', 9)", "connection_refused"),
     ("[Errno -2] Name or service not known", "dns_error"),

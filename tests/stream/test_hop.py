@@ -61,7 +61,9 @@ def test_gaps_that_the_upstream_compressed_are_not_put_down_to_the_hop() -> None
 @pytest.mark.parametrize(
     ("ours", "theirs", "changes"),
     [
-        ({"usage": None, "tokens": None}, {}, ["usage_lost"]),
+        ({"usage": None, "tokens": None, "usage_state": "missing"}, {}, ["usage_lost"]),
+        ({"usage": None, "tokens": None, "usage_state": "partial"}, {}, ["usage_lost"]),
+        ({"usage": None, "tokens": None, "usage_state": "not_requested"}, {}, ["usage_withheld"]),
         ({}, {"usage": None, "tokens": None}, ["usage_added"]),
         ({"usage": None, "tokens": None}, {"usage": None, "tokens": None}, []),
         ({"usage": {"input": 5}}, {"usage": {"input": 5, "cache_read": 2}}, ["usage_changed"]),
@@ -142,4 +144,4 @@ def test_without_a_first_token_nothing_is_said_of_it() -> None:
     failed = summary_of(Tap(status=502, tokens=()))
     hop = compare(failed, INNER, "response_id")
     assert hop.added_first_token is None
-    assert {"status_changed", "outcome_changed", "usage_lost", "finish_reason_lost"} <= set(hop.changes)
+    assert {"status_changed", "outcome_changed", "usage_withheld", "finish_reason_lost"} <= set(hop.changes)

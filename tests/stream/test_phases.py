@@ -10,7 +10,8 @@ SECOND = 1_000_000_000
 
 def test_a_model_pattern_changes_only_what_it_names_and_the_first_match_counts() -> None:
     policy = StallPolicy(
-        StallThresholds(), {"o3*": {"before_first_token": 600.0}, "o*": {"before_first_token": 300.0, "mid_stream": 60.0}}
+        StallThresholds(),
+        {"o3*": {"before_first_token": 600.0}, "o*": {"before_first_token": 300.0, "mid_stream": 60.0}},
     )
     assert policy.of("o3-pro") == StallThresholds(before_first_token=600.0)
     assert policy.of("o1") == StallThresholds(before_first_token=300.0, mid_stream=60.0)

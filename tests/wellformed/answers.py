@@ -53,8 +53,12 @@ def texts(min_pieces: int = 0) -> st.SearchStrategy[list[str]]:
 @st.composite
 def _calls(draw: st.DrawFn, number: int) -> Call:
     values = st.none() | st.booleans() | st.integers(-99, 99) | st.text(_CHARACTERS, max_size=8)
-    members = draw(st.dictionaries(st.text(_CHARACTERS, min_size=1, max_size=4), values | st.lists(values, max_size=2), max_size=3))
-    arguments = json.dumps(members, ensure_ascii=draw(st.booleans()), separators=draw(st.sampled_from([(",", ":"), (", ", ": ")])))
+    members = draw(
+        st.dictionaries(st.text(_CHARACTERS, min_size=1, max_size=4), values | st.lists(values, max_size=2), max_size=3)
+    )
+    arguments = json.dumps(
+        members, ensure_ascii=draw(st.booleans()), separators=draw(st.sampled_from([(",", ":"), (", ", ": ")]))
+    )
     cuts = sorted(draw(st.sets(st.integers(1, len(arguments) - 1), max_size=4)))
     pieces = [arguments[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(arguments)], strict=True)]
     return Call(f"call_{number}", draw(st.sampled_from(["get_weather", "f", "search-web"])), arguments, pieces)

@@ -39,7 +39,12 @@ def _deltas(draw: st.DrawFn, answer: Answer) -> list[Object]:
     deltas += [{"content": piece} for piece in answer.text]
     together = draw(st.booleans())  # id, name and the first arguments in one delta
     for index, call in enumerate(answer.calls):
-        head: Object = {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
+        head: Object = {
+            "index": index,
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": ""},
+        }
         pieces = list(call.pieces)
         if together:
             head["function"]["arguments"] = pieces.pop(0)
@@ -98,7 +103,9 @@ def completions(draw: st.DrawFn) -> Written:
     events: list[Any] = []
     for index, pieces in enumerate(said):
         for piece, reason in [*((piece, None) for piece in pieces), ("", "stop")]:
-            events.append({**base, "choices": [{"text": piece, "index": index, "logprobs": None, "finish_reason": reason}]})
+            events.append(
+                {**base, "choices": [{"text": piece, "index": index, "logprobs": None, "finish_reason": reason}]}
+            )
     usage = None
     if draw(st.booleans()):
         usage = draw(answers()).counts
@@ -146,12 +153,20 @@ def _message_item(answer: Answer, at: int) -> list[Object]:
     part = {"type": "output_text", "annotations": [], "text": text}
     item = {"type": "message", "id": f"msg_{at}", "role": "assistant"}
     return [
-        {"type": "response.output_item.added", "output_index": at, "item": {**item, "status": "in_progress", "content": []}},
+        {
+            "type": "response.output_item.added",
+            "output_index": at,
+            "item": {**item, "status": "in_progress", "content": []},
+        },
         {"type": "response.content_part.added", **place, "part": {**part, "text": ""}},
         *({"type": "response.output_text.delta", **place, "delta": piece} for piece in answer.text),
         {"type": "response.output_text.done", **place, "text": text},
         {"type": "response.content_part.done", **place, "part": part},
-        {"type": "response.output_item.done", "output_index": at, "item": {**item, "status": "completed", "content": [part]}},
+        {
+            "type": "response.output_item.done",
+            "output_index": at,
+            "item": {**item, "status": "completed", "content": [part]},
+        },
     ]
 
 
@@ -161,10 +176,18 @@ def _call_items(answer: Answer, begin: int) -> list[Object]:
         item = {"type": "function_call", "id": f"fc_{at}", "call_id": call.id, "name": call.name}
         place = {"item_id": f"fc_{at}", "output_index": at}
         events += [
-            {"type": "response.output_item.added", "output_index": at, "item": {**item, "arguments": "", "status": "in_progress"}},
+            {
+                "type": "response.output_item.added",
+                "output_index": at,
+                "item": {**item, "arguments": "", "status": "in_progress"},
+            },
             *({"type": "response.function_call_arguments.delta", **place, "delta": piece} for piece in call.pieces),
             {"type": "response.function_call_arguments.done", **place, "arguments": call.arguments},
-            {"type": "response.output_item.done", "output_index": at, "item": {**item, "arguments": call.arguments, "status": "completed"}},
+            {
+                "type": "response.output_item.done",
+                "output_index": at,
+                "item": {**item, "arguments": call.arguments, "status": "completed"},
+            },
         ]
     return events
 
@@ -172,7 +195,14 @@ def _call_items(answer: Answer, begin: int) -> list[Object]:
 @st.composite
 def responses(draw: st.DrawFn) -> Written:
     answer = draw(answers())
-    response: Object = {"id": "resp_1", "object": "response", "model": "m", "status": "in_progress", "output": [], "usage": None}
+    response: Object = {
+        "id": "resp_1",
+        "object": "response",
+        "model": "m",
+        "status": "in_progress",
+        "output": [],
+        "usage": None,
+    }
     events = [{"type": f"response.{state}", "response": response} for state in ("created", "in_progress")]
     at = 0
     if answer.reasoning:
@@ -185,7 +215,13 @@ def responses(draw: st.DrawFn) -> Written:
     items = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     kind = draw(st.sampled_from(["completed", "incomplete"]))
     details = {"reason": "max_output_tokens"} if kind == "incomplete" else None
-    ended = {**response, "status": kind, "output": items, "usage": _responses_usage(answer.counts), "incomplete_details": details}
+    ended = {
+        **response,
+        "status": kind,
+        "output": items,
+        "usage": _responses_usage(answer.counts),
+        "incomplete_details": details,
+    }
     events.append({"type": f"response.{kind}", "response": {**ended, "error": None}})
     numbered = [{**event, "sequence_number": number} for number, event in enumerate(events)]
     return Written(

@@ -23,7 +23,14 @@ def _block(index: int, start: Object, deltas: list[Object]) -> list[Object]:
 def _anthropic_events(answer: Answer) -> list[Object]:
     counts = answer.counts
     given = {"input_tokens": counts.input, "cache_read_input_tokens": counts.cached, "cache_creation_input_tokens": 0}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None}
+    message: Object = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": None,
+    }
     events: list[Object] = [{"type": "message_start", "message": {**message, "usage": {**given, "output_tokens": 1}}}]
     blocks: list[tuple[Object, list[Object]]] = []
     if answer.reasoning:
@@ -52,7 +59,9 @@ def _anthropic_usage(counts: Counts) -> dict[str, int]:
     }
 
 
-def _written(target: str, request: Object, kind: str, units: list[bytes], terminator: str | None, answer: Answer) -> Written:
+def _written(
+    target: str, request: Object, kind: str, units: list[bytes], terminator: str | None, answer: Answer
+) -> Written:
     text, reasoning = "".join(answer.text), "".join(answer.reasoning)
     return Written(target, request, kind, units, terminator, text, reasoning, answer.said)
 
@@ -89,7 +98,9 @@ def _gemini_elements(draw: st.DrawFn, answer: Answer) -> list[Object]:
             element["usageMetadata"] = final
         elements.append(element)
     if draw(st.booleans()):  # the finish reason alone
-        alone: Object = {"candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": ""}]}, "finishReason": "STOP"}]}
+        alone: Object = {
+            "candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": ""}]}, "finishReason": "STOP"}]
+        }
         elements.append({**alone, "usageMetadata": elements[-1].pop("usageMetadata")})
         elements[-2]["candidates"][0].pop("finishReason")
     return elements
@@ -122,8 +133,8 @@ def converse(draw: st.DrawFn) -> Written:
     if answer.text:
         lanes.append((None, [{"text": piece} for piece in answer.text]))
     for call in answer.calls:
-        start = {"toolUse": {"toolUseId": call.id, "name": call.name}}
-        lanes.append((start, [{"toolUse": {"input": piece}} for piece in call.pieces]))
+        begun: Object = {"toolUse": {"toolUseId": call.id, "name": call.name}}
+        lanes.append((begun, [{"toolUse": {"input": piece}} for piece in call.pieces]))
     for index, (start, deltas) in enumerate(lanes):
         if start is not None:
             events.append(("contentBlockStart", {"contentBlockIndex": index, "start": start}))
@@ -152,14 +163,23 @@ def invoke(draw: st.DrawFn) -> Written:
         events = _anthropic_events(answer)
         events[-1] = {**events[-1], "amazon-bedrock-invocationMetrics": metrics}
         written = _written(target, {"anthropic_version": "x"}, AWS, _chunks(events), "message_stop", answer)
-        return written._replace(usage=_anthropic_usage(answer.counts), finish="tool_use" if answer.calls else "end_turn")
+        return written._replace(
+            usage=_anthropic_usage(answer.counts), finish="tool_use" if answer.calls else "end_turn"
+        )
     answer = draw(answers(reasons=False, calls=False))
     counts = answer.counts
     bodies: list[Object] = [
-        {"generation": piece, "prompt_token_count": counts.input if number == 0 else None, "generation_token_count": number + 1, "stop_reason": None}
+        {
+            "generation": piece,
+            "prompt_token_count": counts.input if number == 0 else None,
+            "generation_token_count": number + 1,
+            "stop_reason": None,
+        }
         for number, piece in enumerate(answer.text)
     ]
-    bodies.append({"generation": "", "prompt_token_count": None, "generation_token_count": counts.output, "stop_reason": "stop"})
+    bodies.append(
+        {"generation": "", "prompt_token_count": None, "generation_token_count": counts.output, "stop_reason": "stop"}
+    )
     written = _written(target, {"prompt": "x"}, AWS, _chunks(bodies), None, answer)
     return written._replace(usage={"input_tokens": counts.input, "output_tokens": counts.output}, finish="stop")
 
@@ -188,13 +208,17 @@ def ollama(draw: st.DrawFn) -> Written:
     path, request = ("/api/chat", {"model": "m"}) if chats else ("/api/generate", {"model": "m", "prompt": "x"})
     written = _written(path, request, NDJSON, units, "done_true", answer)
     compact = [(name, dumps(json.loads(arguments), ascii_only=False)) for name, arguments in answer.said]
-    return written._replace(calls=compact, usage={"input_tokens": counts.input, "output_tokens": counts.output}, finish="stop")
+    return written._replace(
+        calls=compact, usage={"input_tokens": counts.input, "output_tokens": counts.output}, finish="stop"
+    )
 
 
 @st.composite
 def cohere(draw: st.DrawFn) -> Written:
     answer = draw(answers())
-    events: list[Object] = [{"id": "m1", "type": "message-start", "delta": {"message": {"role": "assistant", "content": []}}}]
+    events: list[Object] = [
+        {"id": "m1", "type": "message-start", "delta": {"message": {"role": "assistant", "content": []}}}
+    ]
     events += [{"type": "tool-plan-delta", "delta": {"message": {"tool_plan": piece}}} for piece in answer.reasoning]
     for index, call in enumerate(answer.calls):
         function = {"name": call.name, "arguments": ""}
@@ -205,8 +229,13 @@ def cohere(draw: st.DrawFn) -> Written:
             events.append({"type": "tool-call-delta", "index": index, "delta": delta})
         events.append({"type": "tool-call-end", "index": index})
     if answer.text:
-        events.append({"type": "content-start", "index": 0, "delta": {"message": {"content": {"type": "text", "text": ""}}}})
-        events += [{"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": piece}}}} for piece in answer.text]
+        events.append(
+            {"type": "content-start", "index": 0, "delta": {"message": {"content": {"type": "text", "text": ""}}}}
+        )
+        events += [
+            {"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": piece}}}}
+            for piece in answer.text
+        ]
         events.append({"type": "content-end", "index": 0})
     counts = answer.counts
     tokens = {"input_tokens": counts.input, "output_tokens": counts.output}

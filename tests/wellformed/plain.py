@@ -15,7 +15,9 @@ type Object = dict[str, Any]
 def dashscope(draw: st.DrawFn) -> Written:
     answer = draw(answers(calls=False))
     counts = answer.counts
-    said: list[Object] = [{"role": "assistant", "content": "", "reasoning_content": piece} for piece in answer.reasoning]
+    said: list[Object] = [
+        {"role": "assistant", "content": "", "reasoning_content": piece} for piece in answer.reasoning
+    ]
     said += [{"role": "assistant", "content": piece} for piece in answer.text]
     events: list[Object] = []
     for number, message in enumerate(said, 1):
@@ -48,9 +50,17 @@ def workers_ai(draw: st.DrawFn) -> Written:
     pieces = draw(texts(1))
     counts = draw(answers()).counts
     events: list[Any] = [{"response": piece, "p": "abc"} for piece in pieces]
-    usage = {"prompt_tokens": counts.input, "completion_tokens": counts.output, "total_tokens": counts.input + counts.output}
+    usage = {
+        "prompt_tokens": counts.input,
+        "completion_tokens": counts.output,
+        "total_tokens": counts.input + counts.output,
+    }
     events += [{"response": "", "usage": usage, "p": "ab"}, "[DONE]"]
-    told = {name: count for name, count in stated(counts).items() if name in ("input_tokens", "output_tokens", "total_tokens")}
+    told = {
+        name: count
+        for name, count in stated(counts).items()
+        if name in ("input_tokens", "output_tokens", "total_tokens")
+    }
     target = "/client/v4/accounts/a/ai/run/@cf/meta/m"
     return Written(target, {"stream": True}, SSE, draw(sse(events)), "done_sentinel", "".join(pieces), usage=told)
 
@@ -63,7 +73,9 @@ def tgi(draw: st.DrawFn) -> Written:
         last = number == len(pieces)
         details = {"finish_reason": "length", "generated_tokens": number, "input_length": 7} if last else None
         token = {"id": number, "text": piece, "logprob": -0.5, "special": False}
-        events.append({"index": number, "token": token, "generated_text": "".join(pieces) if last else None, "details": details})
+        events.append(
+            {"index": number, "token": token, "generated_text": "".join(pieces) if last else None, "details": details}
+        )
     return Written(
         "/generate_stream",
         {"inputs": "x", "parameters": {"details": True}},
@@ -101,13 +113,16 @@ def assistants(draw: st.DrawFn) -> Written:
     run = {"id": "run_1", "object": "thread.run", "model": "m", "last_error": None}
     message = {"id": "msg_1", "object": "thread.message.delta"}
     named: list[tuple[str, Object]] = [
-        (f"thread.run.{status}", {**run, "status": status, "usage": None}) for status in ("created", "queued", "in_progress")
+        (f"thread.run.{status}", {**run, "status": status, "usage": None})
+        for status in ("created", "queued", "in_progress")
     ]
     for piece in pieces:
         part = {"index": 0, "type": "text", "text": {"value": piece, "annotations": []}}
         named.append(("thread.message.delta", {**message, "delta": {"content": [part]}}))
     named.append(("thread.run.completed", {**run, "status": "completed", "usage": chat_usage(counts)}))
-    units = [f"event: {name}\n".encode() + unit for (name, _), unit in zip(named, _plain([e for _, e in named]), strict=True)]
+    units = [
+        f"event: {name}\n".encode() + unit for (name, _), unit in zip(named, _plain([e for _, e in named]), strict=True)
+    ]
     return Written(
         "/v1/threads/t/runs",
         {"assistant_id": "a", "stream": True},
@@ -133,18 +148,24 @@ def media(draw: st.DrawFn) -> Written:
     kind = draw(st.sampled_from(["speech", "transcript", "image"]))
     events: list[Object] = []
     if kind == "speech":
-        events = [{"type": "speech.audio.delta", "audio": "AAAA" * size} for size in draw(st.lists(st.integers(1, 9), min_size=1))]
+        events = [
+            {"type": "speech.audio.delta", "audio": "AAAA" * size}
+            for size in draw(st.lists(st.integers(1, 9), min_size=1))
+        ]
         events.append({"type": "speech.audio.done", "usage": usage})
-        request, path, text = {"model": "m", "stream_format": "sse"}, "/v1/audio/speech", ""
+        path, text = "/v1/audio/speech", ""
+        request: dict[str, object] = {"model": "m", "stream_format": "sse"}
     elif kind == "transcript":
         pieces = draw(texts(1))
         text = "".join(pieces)
         events = [{"type": "transcript.text.delta", "delta": piece} for piece in pieces]
         events.append({"type": "transcript.text.done", "text": text, "usage": {"type": "tokens", **usage}})
-        request, path = {"model": "m", "stream": True}, "/v1/audio/transcriptions"  # type: ignore[assignment]  # a bool
+        request, path = {"model": "m", "stream": True}, "/v1/audio/transcriptions"
     else:
         frames = range(draw(st.integers(0, 3)))
-        events = [{"type": "image_generation.partial_image", "partial_image_index": i, "b64_json": "AAAA"} for i in frames]
+        events = [
+            {"type": "image_generation.partial_image", "partial_image_index": i, "b64_json": "AAAA"} for i in frames
+        ]
         events.append({"type": "image_generation.completed", "b64_json": "AAAAAAAA", "usage": usage})
-        request, path, text = {"model": "m", "stream": True}, "/v1/images/generations", ""  # type: ignore[assignment]  # a bool
+        request, path, text = {"model": "m", "stream": True}, "/v1/images/generations", ""
     return Written(path, request, SSE, draw(sse(events, named=True)), events[-1]["type"], text, usage=usage)

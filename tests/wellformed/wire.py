@@ -2,7 +2,8 @@
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from sidecar.capture.records import Chunk, Ended, Opened, Record, RequestBody, RequestSent, ResponseHead
 from sidecar.files.inspect import report, run
 from sidecar.thresholds import QuirkThresholds
-from tests.test_encoding import zstd
 from tests.wellformed.answers import dumps
+from tests.zstandard import zstd
 
 T0 = 1_000_000_000
 _MILLISECOND = 1_000_000
@@ -31,10 +32,10 @@ class Written(NamedTuple):
     terminator: str | None
     text: str = ""
     reasoning: str = ""
-    calls: list[tuple[str, str]] = []
+    calls: Sequence[tuple[str, str]] = ()
     usage: dict[str, int] | None = None
     finish: str | None = None
-    request_headers: list[tuple[str, str]] = []
+    request_headers: Sequence[tuple[str, str]] = ()
 
 
 @st.composite
@@ -133,12 +134,14 @@ def played(draw: st.DrawFn, written: Written) -> list[Record]:
     edges = [0, *sorted(cuts), len(body)]
     headers = [("content-type", written.content_type), *([("content-encoding", coding)] if coding else [])]
     records: list[Record] = [
-        Opened(1, T0, "x", 0, "POST", "https", "host.example", 443, written.target, "HTTP/1.1", [*written.request_headers]),
+        Opened(
+            1, T0, "x", 0, "POST", "https", "host.example", 443, written.target, "HTTP/1.1", [*written.request_headers]
+        ),
         RequestBody(1, T0, json.dumps(written.request).encode()),
         RequestSent(1, T0),
         ResponseHead(1, T0 + _MILLISECOND, 200, "HTTP/1.1", headers),
     ]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         came = next(at for unit_end, at in sent if unit_end >= end)
         records.append(Chunk(1, T0 + came * _MILLISECOND, body[begin:end]))
     return [*records, Ended(1, T0 + (at + 1) * _MILLISECOND, "eof")]

@@ -158,7 +158,7 @@ _PHASES = Row(
             "Exchanges per second that went longer than 60 s or 100 s without a byte: behind nginx or a CDN at their "
             "defaults these would have failed.",
             PER_SECOND,
-            Query(or_zero(per_second(("seconds",), m.LONG_SILENCES), "seconds"), "{{seconds}} s"),
+            Query(or_zero(per_second(("seconds",), m.LONG_SILENCES), "seconds", "60"), "above {{seconds}} s"),
         ),
     ),
 )
@@ -222,8 +222,8 @@ _SOCKETS = Row(
             "1000: as agreed. 1006: the connection broke. 1011 and above: the server gave up.",
             PER_SECOND,
             Query(
-                or_zero(per_second(("close_code", "closed_by"), m.SESSIONS), "close_code"),
-                "{{close_code}} by {{closed_by}}",
+                or_zero(per_second(("close_code",), m.SESSIONS), "close_code"),
+                "{{close_code}}",
             ),
         ),
         graph(

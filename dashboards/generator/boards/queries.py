@@ -52,10 +52,10 @@ def gap(share: float, by: tuple[str, ...]) -> str:
     return f"histogram_quantile({share:g}, sum by ({', '.join((*by, 'le'))}) ({GAPS_RATE}{{{FILTER}}}))"
 
 
-def or_zero(expr: str, label: str = "") -> str:
+def or_zero(expr: str, label: str = "", value: str = "none") -> str:
     """Zero where nothing has been counted yet: a counter of failures has no series before the first.
 
-    `label`: the one that the series have; that of the zero is `none`.
+    `label`: the one that the series have, with the value that the zero has there.
     """
-    zero = f'label_replace(vector(0), "{label}", "none", "", "")' if label else "vector(0)"
+    zero = f'label_replace(vector(0), "{label}", "{value}", "", "")' if label else "vector(0)"
     return f"({expr}) or on () {zero}"
