@@ -176,6 +176,22 @@ def demo(seconds: float, metrics_listen: str | None) -> None:
         raise click.ClickException(str(error)) from error
 
 
+@cli.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--runbooks-url", metavar="URL", help="Where alerts link to: the folder of runbooks as you publish it.")
+def dashboards(directory: Path, runbooks_url: str | None) -> None:
+    """Write Grafana dashboards, Prometheus rules, provisioning and runbooks into DIRECTORY."""
+    from sidecar.dashboards import NothingToWrite, write
+
+    try:
+        written = write(directory, runbooks_url)
+    except NothingToWrite as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"cannot write {error.filename or directory}: {error.strerror or error}") from error
+    click.echo(f"{len(written)} files in {directory}")
+
+
 def main() -> None:
     """The console command: click's errors and ours on one line."""
     try:

@@ -32,8 +32,10 @@ VARIABLES = (
 )
 FILTER = ", ".join(f'{variable.label}=~"${variable.name}"' for variable in VARIABLES)
 """Matchers of every selector of streams on a dashboard."""
+UPSTREAM_FILTER = ", ".join(f'{variable.label}=~"${variable.name}"' for variable in VARIABLES[:3])
+"""The same of recorded series without the dialect."""
 MODEL_FILTER = ", ".join(f'{variable.label}=~"${variable.name}"' for variable in VARIABLES[:2])
-"""The same where only provider and model are left (recorded series)."""
+"""The same where only provider and model are left."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ class Tap:
     """
 
     __slots__ = (
+        "_body_at",
         "_calls",
         "_eof_at",
         "_held",
@@ -27,6 +28,7 @@ class Tap:
         "_lost_records",
         "_outbox",
         "_request_room",
+        "_sized",
         "ended",
         "lost",
         "opened",
@@ -45,6 +47,8 @@ class Tap:
         self._request_room = REQUEST_COPY_LIMIT
         self._lost_records = 0
         self._lost_bytes = 0
+        self._sized = any(name == "content-length" for name, _ in opened.headers)
+        self._body_at = 0
         self._eof_at = 0
         self._calls = 0
         self._control(opened)
@@ -57,20 +61,23 @@ class Tap:
         """mitmproxy's `request.stream`: b"" says that the body is over and is about to be so for the upstream."""
         try:
             if not data:
-                self.request_sent()
-            elif self._request_room > 0 and not self.lost:
+                # With a length the last byte of the body was the last of the request; else its end mark is.
+                self.request_sent(self._body_at if self._sized else 0)
+                return data
+            at = self._body_at = monotonic_ns()
+            if self._request_room > 0 and not self.lost:
                 piece = data if len(data) <= self._request_room else data[: self._request_room]
                 self._request_room -= len(piece)
-                self._payload(("b", self.stream, monotonic_ns(), piece))
+                self._payload(("b", self.stream, at, piece))
         except BaseException:  # noqa: BLE001  # law 1: whatever goes wrong here, the bytes go on
             self._outbox.failures += 1
         return data
 
-    def request_sent(self) -> None:
-        """The last byte of the request is going out (t0)."""
+    def request_sent(self, at: int = 0) -> None:
+        """The last byte of the request is going out (t0), or went out before, `at` some time."""
         if not self.sent:
             self.sent = True
-            self._control(RequestSent(self.stream, monotonic_ns()))
+            self._control(RequestSent(self.stream, at or monotonic_ns()))
 
     def response_head(self, head: ResponseHead) -> None:
         """The response head came."""

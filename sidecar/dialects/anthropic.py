@@ -34,6 +34,7 @@ BLOCK_EVENTS = frozenset({"content_block_start", "content_block_delta", "content
 STREAM_EVENTS = BLOCK_EVENTS | {"message_start", "message_delta", "message_stop"}
 _HEARTBEATS = frozenset({"ping", "keepalive", "keep-alive", "heartbeat"})
 _BLOCKS_KEPT = 256
+_INPUTS_KEPT = 256 * 1024
 
 
 class Delta(msgspec.Struct, gc=False):
@@ -79,6 +80,7 @@ class AnthropicMessages(JsonDialect[Event]):
         super().__init__(request)
         self._open: set[int] = set()
         self._inputs: dict[int, str] = {}  # that stood in a block's start, until a delta says otherwise
+        self._room = _INPUTS_KEPT
 
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         kind = event.type if isinstance(event.type, str) and event.type else frame.event
@@ -145,8 +147,10 @@ class AnthropicMessages(JsonDialect[Event]):
         kind = block.get("type")
         if _is_call(kind):
             given = block.get("input")
-            if given and isinstance(index, int) and len(self._inputs) < _BLOCKS_KEPT:
-                self._inputs[index] = given if isinstance(given, str) else _compact(given)
+            if given and isinstance(index, int) and self._room:
+                kept = (given if isinstance(given, str) else _compact(given))[: self._room]
+                self._room -= len(kept)
+                self._inputs[index] = kept
             return [ToolCall(index, block.get("id", UNSET), block.get("name", UNSET))]
         if kind == "text" and _text(block.get("text")):
             return [Annotation("block_start_has_text")]

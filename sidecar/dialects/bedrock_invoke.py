@@ -65,7 +65,7 @@ class BedrockInvoke(BedrockDialect[Part]):
             return [Malformed("malformed_json_event")] if body is None else []
         try:
             return self._read_body(body, Frame(data, frame.at), whole=whole)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeError):
             return self.error_signals(body)
 
     def _read_body(self, body: dict[str, Any], frame: Frame, *, whole: bool) -> list[Signal]:

@@ -12,6 +12,7 @@ from sidecar.dialects.envelope import dict_of, list_of, text_of
 from sidecar.dialects.signals import Kind, Signal, ToolCall
 
 _KEYS_KEPT = 1024
+_ID_KEPT = 256  # characters
 _NAMED_CALLS = ("function_call", "custom_tool_call", "mcp_call", "mcp_approval_request")
 _CLIENT_TOOLS: dict[str, tuple[str, ...]] = {
     "computer_call": ("action", "actions"),
@@ -82,6 +83,11 @@ class Repeats:
         return kind in self._sources and kind not in self._streamed
 
 
+def _kept(place: Any) -> Any:
+    """What is remembered of an id."""
+    return place[:_ID_KEPT] if isinstance(place, str) else place
+
+
 class ToolItems:
     """Tool calls among the items. A call is known by its item id, its call id and its output index."""
 
@@ -90,6 +96,7 @@ class ToolItems:
 
     def key(self, item_id: Any, output_index: Any) -> str:
         """The call that a delta belongs to; where nothing says which, the last one opened."""
+        item_id = _kept(item_id)
         for place in (item_id, output_index):
             if isinstance(place, (int, str)) and place in self._keys:
                 return self._keys[place]
@@ -100,7 +107,7 @@ class ToolItems:
         return next(reversed(self._keys.values()), "?")
 
     def _remember(self, key: str, *places: Any) -> str:
-        for place in places:
+        for place in map(_kept, places):
             if isinstance(place, (int, str)) and place != "" and len(self._keys) < _KEYS_KEPT:
                 self._keys[place] = key
         return key
@@ -108,14 +115,14 @@ class ToolItems:
     def added(self, item: dict[str, Any], output_index: Any) -> Iterator[Signal]:
         """An item was opened."""
         if is_call(item):
-            own = text_of(item.get("id")) or text_of(item.get("call_id"))
+            own = _kept(text_of(item.get("id")) or text_of(item.get("call_id")))
             key = own or (f"#{output_index}" if isinstance(output_index, int) else f"?{len(self._keys)}")
             yield _call(item, self._remember(key, key, item.get("id"), item.get("call_id"), output_index))
 
     def done(self, item: dict[str, Any], output_index: Any) -> Iterator[Signal]:
         """An item was closed: its arguments once more, or for the first time."""
         if is_call(item):
-            given = (text_of(item.get("id")), text_of(item.get("call_id")))
+            given = (_kept(text_of(item.get("id"))), _kept(text_of(item.get("call_id"))))
             known = next((place for place in given if place in self._keys), None)
             yield _call(item, self.key(known or given[0] or given[1], output_index), final=True)
 

@@ -12,6 +12,7 @@ from sidecar.capture.records import (
     AnyRecord,
     Chunk,
     Ended,
+    Headers,
     Lost,
     Opened,
     RequestBody,
@@ -22,8 +23,9 @@ from sidecar.capture.tap import REQUEST_COPY_LIMIT, Tap
 from sidecar.transport.wire import LENGTH, decode_batch, encode
 
 
-def opened(stream: int = 1) -> Opened:
-    return Opened(stream, 5, "flow", 6, "POST", "https", "host", 443, "/v1/chat/completions", "HTTP/1.1", [])
+def opened(stream: int = 1, headers: Headers | None = None) -> Opened:
+    target = "/v1/chat/completions"
+    return Opened(stream, 5, "flow", 6, "POST", "https", "host", 443, target, "HTTP/1.1", headers or [])
 
 
 def over_the_wire(outbox: Outbox) -> list[AnyRecord]:
@@ -54,6 +56,19 @@ def test_an_exchange_becomes_its_records_in_order() -> None:
     ]
     sent, chunk, ended = records[3], records[5], records[6]
     assert sent.at <= chunk.at <= ended.at
+
+
+@pytest.mark.parametrize(
+    ("headers", "t0"), [([("content-length", "7")], 200), ([("transfer-encoding", "chunked")], 300), ([], 300)]
+)
+def test_t0_is_the_last_byte_of_the_request(headers: Headers, t0: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a body with a length that is its last byte; else the mark of its end, for which the upstream waits."""
+    outbox = Outbox()
+    tap = Tap(opened(headers=headers), outbox, held=False)
+    for now, data in ((100, b'{"a":'), (200, b"1}"), (300, b"")):
+        monkeypatch.setattr("sidecar.capture.tap.monotonic_ns", lambda now=now: now)
+        tap.request_chunk(data)
+    assert [record.at for record in over_the_wire(outbox) if isinstance(record, RequestSent)] == [t0]
 
 
 @pytest.mark.parametrize("callable_of", [lambda tap: tap.request_chunk, lambda tap: tap.response_chunk])

@@ -30,10 +30,6 @@ class H2Play:
     """The peer reset the stream, or closed the connection, before the end."""
 
 
-class Breaks(Exception):
-    """Raised by the application to end a stream in the middle of its response."""
-
-
 @dataclass
 class H2Upstream:
     """Plays exchanges by the header `x-case`."""
@@ -110,8 +106,6 @@ class H2Upstream:
             before = monotonic_ns()
             await send({"type": "http.response.body", "body": piece.data, "more_body": True})
             play.pieces.append((before, monotonic_ns()))
-        if exchange.end == "reset":
-            raise Breaks
         await asyncio.sleep(max(exchange.end_at - now, 0))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -1,7 +1,9 @@
-"""An HTTP/2 client of one connection that can cancel a single stream, which httpx does not do on the wire."""
+"""Both ends of an HTTP/2 connection that reset a single stream, which neither httpx nor hypercorn does on the wire."""
 
 import asyncio
+import contextlib
 import ssl
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import h2.config
@@ -20,6 +22,7 @@ class H2Answer:
 
     body: bytes = b""
     ended: bool = False
+    reset: bool = False
 
 
 @dataclass
@@ -75,6 +78,8 @@ class H2Client:
                 self._http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             elif isinstance(event, h2.events.StreamEnded):
                 self.answers[self._streams[event.stream_id]].ended = True
+            elif isinstance(event, h2.events.StreamReset):
+                self.answers[self._streams[event.stream_id]].reset = True
         await self._flush()
 
     async def _flush(self) -> None:
@@ -84,3 +89,65 @@ class H2Client:
     def close(self) -> None:
         """Close the connection."""
         self.writer.close()
+
+
+@dataclass
+class H2Resetter:
+    """An upstream that plays exchanges and resets the stream of those that end so; the connection lives on."""
+
+    exchanges: dict[str, Exchange] = field(default_factory=dict)
+    connections: int = 0
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"https://localhost:{self.port}"
+
+    @contextlib.asynccontextmanager
+    async def serving(self, tls: ssl.SSLContext) -> AsyncIterator["H2Resetter"]:
+        """Listen on a free port."""
+        tls.set_alpn_protocols(["h2"])
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        http.initiate_connection()
+        cases: dict[int, str] = {}
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.TaskGroup() as playing:
+                while True:
+                    writer.write(http.data_to_send())
+                    data = await reader.read(_READ)
+                    if not data:
+                        break
+                    for event in http.receive_data(data):
+                        if isinstance(event, h2.events.RequestReceived):
+                            cases[event.stream_id] = dict(event.headers)[CASE.encode()].decode()
+                        elif isinstance(event, h2.events.StreamEnded):
+                            exchange = self.exchanges[cases[event.stream_id]]
+                            playing.create_task(_play(exchange, event.stream_id, http, writer))
+        writer.close()
+
+
+async def _play(
+    exchange: Exchange, stream: int, http: h2.connection.H2Connection, writer: asyncio.StreamWriter
+) -> None:
+    http.send_headers(stream, [(":status", str(exchange.status)), *exchange.headers])
+    now = 0.0
+    for piece in exchange.pieces:
+        await asyncio.sleep(piece.at - now)
+        now = piece.at
+        http.send_data(stream, piece.data)
+        writer.write(http.data_to_send())
+    await asyncio.sleep(exchange.end_at - now)
+    if exchange.end == "reset":
+        http.reset_stream(stream, h2.errors.ErrorCodes.INTERNAL_ERROR)
+    else:
+        http.end_stream(stream)
+    writer.write(http.data_to_send())

@@ -88,7 +88,7 @@ async def test_it_costs_spans_and_nothing_else(kind: str) -> None:
             assert monotonic() - begun < STOP_SECONDS
     for exchange in EXCHANGES:
         assert answers[exchange.id].body == exchange.body
-    assert median(delays(player, answers)) < 0.05
+    assert median(delays(player, answers)) < 0.1
     assert slowest < 2
 
 

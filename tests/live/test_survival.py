@@ -1,11 +1,11 @@
 """The analyzer may die or hang: traffic does not notice, and what could not be followed is counted as lost."""
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,9 +55,17 @@ async def test_analyzer_killed_in_the_middle_of_streams(player: Player, sidecar:
     after = words("after", 5)
     player.add([*cases, after])
     (analyzer,) = sidecar.program.children
+    player.steps = {case.id: asyncio.Semaphore(20) for case in cases}
     asking = [asyncio.create_task(ask(sidecar.proxy, case)) for case in cases]
-    await asyncio.sleep(0.3)
+
+    async def both_in_the_middle() -> bool:
+        return (await scrape(sidecar.metrics)).total("llm_streams_in_flight", phase="mid_stream") == 2
+
+    await wait_until(both_in_the_middle)
     os.kill(analyzer, signal.SIGKILL)
+    for step in player.steps.values():
+        for _ in cases[0].pieces:
+            step.release()
     answers = await asyncio.gather(*asking)
     for case, answer in zip(cases, answers, strict=True):
         assert (answer.body, answer.ending) == (case.body, "eof")
@@ -83,7 +91,7 @@ async def test_analyzer_killed_again_and_again(player: Player, sidecar: Sidecar)
         assert samples.by("llm_streams_total", "outcome") == {"complete": 1}
 
 
-@contextmanager
+@contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """A process that does nothing for a while."""
     os.kill(pid, signal.SIGSTOP)
@@ -135,6 +143,13 @@ async def test_analyzer_that_hangs_for_longer_than_the_outbox_lasts(player: Play
 
         samples = await wait_until(said)
         assert samples.by("llm_sidecar_streams_lost_total", "where") == {"capture": 1}
+
+
+async def test_stop_does_not_wait_for_an_analyzer_that_hangs(sidecar: Sidecar) -> None:
+    (analyzer,) = sidecar.program.children
+    with contextlib.suppress(ProcessLookupError), stopped(analyzer):
+        assert await sidecar.program.stop() == 0
+        assert not Path(f"/proc/{analyzer}").exists(), "an orphan"
 
 
 HELLO = encode(Hello(VERSION, 1))

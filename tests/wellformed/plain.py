@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.wellformed.answers import answers, texts
+from tests.wellformed.answers import answers, dumps, texts
 from tests.wellformed.openai import chat_usage, stated
 from tests.wellformed.wire import SSE, Written, sse
 
@@ -24,12 +24,10 @@ def dashscope(draw: st.DrawFn) -> Written:
         choice = {"message": message, "finish_reason": "stop" if number == len(said) else "null"}
         usage = {"input_tokens": counts.input, "output_tokens": number, "total_tokens": counts.input + number}
         events.append({"output": {"choices": [choice]}, "usage": usage, "request_id": "r"})
-    units = [
-        f"id:{number}\nevent:result\n:HTTP_STATUS/200\n".encode() + unit
-        for number, unit in enumerate(draw(sse(events)), 1)
-        if unit.startswith(b"data") and b"\r\n" not in unit
-    ]
-    if len(units) < len(events):  # other line endings, or comments between
+    heads = [f"id:{number}\nevent:result\n:HTTP_STATUS/200\n" for number in range(1, len(events) + 1)]
+    if draw(st.booleans()):
+        units = [head.encode() + block for head, block in zip(heads, _blocks(events), strict=True)]
+    else:
         units = draw(sse(events))
     return Written(
         "/api/v1/services/aigc/text-generation/generation",
@@ -120,9 +118,8 @@ def assistants(draw: st.DrawFn) -> Written:
         part = {"index": 0, "type": "text", "text": {"value": piece, "annotations": []}}
         named.append(("thread.message.delta", {**message, "delta": {"content": [part]}}))
     named.append(("thread.run.completed", {**run, "status": "completed", "usage": chat_usage(counts)}))
-    units = [
-        f"event: {name}\n".encode() + unit for (name, _), unit in zip(named, _plain([e for _, e in named]), strict=True)
-    ]
+    blocks = _blocks([event for _, event in named])
+    units = [f"event: {name}\n".encode() + block for (name, _), block in zip(named, blocks, strict=True)]
     return Written(
         "/v1/threads/t/runs",
         {"assistant_id": "a", "stream": True},
@@ -135,9 +132,7 @@ def assistants(draw: st.DrawFn) -> Written:
     )
 
 
-def _plain(events: list[Object]) -> list[bytes]:
-    from tests.wellformed.answers import dumps
-
+def _blocks(events: list[Object]) -> list[bytes]:
     return [f"data: {dumps(event, ascii_only=True)}\n\n".encode() for event in events]
 
 

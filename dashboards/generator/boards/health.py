@@ -127,7 +127,7 @@ _LOSS = Row(
             Query(or_zero(rate(("where",), m.STREAMS_LOST, RATE), "where"), "exchanges, {{where}}"),
         ),
         graph(
-            "Exceptions caught",
+            "Exceptions caught, by stage",
             "By stage; each cost one exchange its verdict. The log has the kind, at level debug the traceback.",
             PER_SECOND,
             Query(or_zero(rate(("stage",), m.STAGE_FAILURES, RATE), "stage"), "{{stage}}"),
@@ -156,7 +156,7 @@ _LOSS = Row(
         ),
         rows(
             "Versions",
-            "What runs where.",
+            "What runs where. Proxy and analyzer of different versions refuse each other.",
             {
                 "job": "Job",
                 "instance": "Instance",

@@ -1,7 +1,7 @@
 """Live and hung: what is open now, in which phase, silent for how long, and how streams end early."""
 
 from dashboards.generator import colours
-from dashboards.generator.board import Board, Row
+from dashboards.generator.board import FILTER, UPSTREAM_FILTER, Board, Row
 from dashboards.generator.boards.queries import AT, MODEL, RATE, SERVER, now, or_zero, per_second, quantile
 from dashboards.generator.panels import COUNT, PER_SECOND, SECONDS, SHARE, Column, Query, graph, number, rows
 from dashboards.generator.promql import rate
@@ -181,7 +181,7 @@ _ENDS = Row(
             "Share of exchanges over 15 minutes (recorded). A jump is a spike alert: compare with first tokens and "
             "stalls at that time.",
             SHARE,
-            Query(f'{DISCONNECT_SHARE}{{gen_ai_request_model=~"$model", server_address=~"$upstream"}} > 0', AT),
+            Query(f"{DISCONNECT_SHARE}{{{UPSTREAM_FILTER}}} > 0", AT),
             width=12,
             height=9,
             beside=True,
@@ -200,7 +200,9 @@ _ENDS = Row(
             "that are paid for and seen by nobody.",
             SECONDS,
             Query(
-                or_zero(f"histogram_quantile(0.9, {rate(('le',), m.AFTER_DISCONNECT, RATE, suffix='_bucket')})"),
+                or_zero(
+                    f"histogram_quantile(0.9, {rate(('le',), m.AFTER_DISCONNECT, RATE, suffix='_bucket', matchers=FILTER)})"
+                ),
                 "p90",
             ),
             width=12,

@@ -256,7 +256,7 @@ _HELD_UP = Row(
             colours=colours.VERDICTS,
         ),
         graph(
-            "Stalled now",
+            "Stalled, by phase",
             "Streams beyond the threshold of their phase, at each scrape. See Live and hung for which ones.",
             COUNT,
             Query(now(("phase",), m.STALLED), "{{phase}}"),

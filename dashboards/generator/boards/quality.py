@@ -1,7 +1,7 @@
 """Stream quality: quirks, terminators, finish reasons, usage, tool calls, errors, and what a hop changed."""
 
 from dashboards.generator import colours
-from dashboards.generator.board import Board, Row
+from dashboards.generator.board import FILTER, Board, Row
 from dashboards.generator.boards.queries import (
     AT,
     RANGE,
@@ -22,7 +22,7 @@ from dashboards.generator.panels import (
     number,
     rows,
 )
-from dashboards.generator.promql import counted, rate
+from dashboards.generator.promql import counted, rate, select
 from sidecar import metrics as m
 from sidecar.quirks.quirk import Severity
 from sidecar.quirks.registry import QUIRKS
@@ -95,7 +95,7 @@ _NOW = Row(
             "New quirks",
             "Habits that an upstream had not shown before, in this time range. Something was rolled out.",
             COUNT,
-            Query(or_zero(f"sum(max_over_time({m.NEW_QUIRKS.name}[{RANGE}]))")),
+            Query(or_zero(f"sum(max_over_time({select(m.NEW_QUIRKS, matchers=FILTER)}[{RANGE}]))")),
             orange=1,
         ),
     ),
@@ -138,14 +138,14 @@ _QUIRKS = Row(
             sort_by="Streams",
         ),
         rows(
-            "New quirks",
+            "New quirks, by upstream",
             "What an upstream showed for the first time since its sidecar began to watch it (or ever, with state_dir). "
             "breaks_clients fires an alert.",
             _UPSTREAM | {"quirk": "Quirk", "severity": "Severity"},
             (
                 (
                     Column("Times", COUNT),
-                    f"sum by ({', '.join((*SERVER, 'quirk', 'severity'))}) (max_over_time({m.NEW_QUIRKS.name}[{RANGE}]))",
+                    f"sum by ({', '.join((*SERVER, 'quirk', 'severity'))}) (max_over_time({select(m.NEW_QUIRKS, matchers=FILTER)}[{RANGE}]))",
                 ),
             ),
             width=12,
