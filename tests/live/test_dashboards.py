@@ -64,6 +64,7 @@ async def test_every_expression_has_data_under_the_demo(tmp_path: Path, quick: C
     async with stage(tmp_path, thresholds, every="1s") as running:
 
         async def complete() -> bool:
+            await asyncio.sleep(2)
             seen.update(alert["alertname"] for alert in await running.prometheus.firing())
             return not await _without_data(running.prometheus, [*always, *pages])
 
