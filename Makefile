@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs dashboards clean
 
 demo: $(VENV)/.run
 	$(BIN)/sidecar demo
@@ -22,6 +22,9 @@ docs: $(VENV)/.run
 	$(BIN)/python -m sidecar.quirks.document > docs/quirks.md.new && mv docs/quirks.md.new docs/quirks.md
 	$(BIN)/python -m sidecar.export.document > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 	$(BIN)/python -m sidecar.export.spans_document > docs/spans.md.new && mv docs/spans.md.new docs/spans.md
+
+dashboards: $(VENV)/.dev
+	$(BIN)/python -m dashboards.generator
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' || \
