@@ -237,6 +237,7 @@ class SseDecoder:
         torn = False
         if self._partial:
             line, dropped = self._take_held(b"")
+            torn = line.startswith(b"event:")
             if any(name.startswith(line) for name in _BEGIN_EVENTS):
                 torn = True  # a name cut short is another name
             elif not line.startswith((b"retry", b"id")):  # a number cut short is another number

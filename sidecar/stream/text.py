@@ -138,7 +138,7 @@ class TextLog:
     def text(self, choice: int | None = 0) -> str:
         """The text kept of one choice, or of all of them in order of arrival; halves of surrogate pairs joined."""
         if choice == 0 and self.cumulative:
-            return self._last[: self._limit]
+            return joined_pairs(self._last[: self._limit])
         if choice is None:
             joined = "".join(piece for pieces in self._pieces.values() for piece in pieces)
         else:
