@@ -45,7 +45,7 @@ def test_a_well_formed_stream_is_read_as_it_was_meant(dialect: str, data: st.Dat
         "finish_reason": written.finish,
         "text": written.text,
         "reasoning_text": written.reasoning,
-        "tool_calls": written.calls,
+        "tool_calls": list(written.calls),
         "usage": written.usage,
         "error": None,
     }

@@ -9,9 +9,8 @@ from typing import Any
 from sidecar.framing.eventstream import EventStreamDecoder
 from tests.wellformed.wire import aws_frames
 
-_DEEP: Any = []
-for _ in range(300):
-    _DEEP = [_DEEP]
+_DEPTHS = {f"<nested {depth}>": depth for depth in (300, 900, 3000, 8000, 100_000)}
+"""Strings that are written as so many arrays in one another: deeper than this program could build them."""
 
 _VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 7, 255, 1.5, -0.0, 1e308, float("inf"), float("nan"), 2**63, 10**400, -(10**30)),
@@ -42,7 +41,7 @@ _VALUES: tuple[Any, ...] = (
         {"type": {}},
         {"message": 5},
         {"error": []},
-        _DEEP,
+        *_DEPTHS,
     ),
 )
 HOSTILE = tuple(json.dumps(value) for value in _VALUES)
@@ -78,11 +77,12 @@ def _places(holder: Any, depth: int = 0) -> Any:
             yield from _places(holder[key], depth + 1)
 
 
-def _written(value: Any) -> str:
-    try:
-        return json.dumps(value)
-    except (RecursionError, ValueError):
-        return "[" * 2000
+def written(value: Any) -> str:
+    """JSON of a value, the names of depths written out."""
+    text = json.dumps(value)
+    for name, depth in _DEPTHS.items():
+        text = text.replace(f'"{name}"', "[" * depth + "]" * depth)
+    return text
 
 
 def spoil_bytes(body: bytes, random: Random) -> bytes:
@@ -169,7 +169,7 @@ def _spoil_json(text: bytes, random: Random) -> bytes:
         value = json.loads(text.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return spoil_bytes(text, random)
-    return _written(spoil_value(value, random)).encode()
+    return written(spoil_value(value, random)).encode()
 
 
 def _spoil_frames(body: bytes, random: Random) -> bytes:
@@ -190,7 +190,7 @@ def _spoil_frames(body: bytes, random: Random) -> bytes:
         else:
             kind = random.choice((event, event, event, "throttlingException", "metadata", ""))
             events[number] = kind, spoil_value(payload, random)
-    return b"".join(aws_frames(events, ascii_only=True))
+    return b"".join(aws_frames([(event, written(payload).encode()) for event, payload in events]))
 
 
 def _unwrapped(text: str) -> bytes:

@@ -72,15 +72,15 @@ def json_array(draw: st.DrawFn, elements: list[Any]) -> list[bytes]:
     return [*(element.encode() for element in begin), b"]"]
 
 
-def aws_frames(events: list[tuple[str, Any]], *, ascii_only: bool = False) -> list[bytes]:
-    """Events by their types as frames of an AWS event stream."""
+def aws_frames(events: list[tuple[str, Any]]) -> list[bytes]:
+    """Events by their types as frames of an AWS event stream; payloads are JSON, or bytes as they are."""
     frames = []
     for event, payload in events:
         headers = b"".join(
             pack("B", len(name)) + name.encode() + b"\x07" + pack(">H", len(value)) + value.encode()
             for name, value in ((":event-type", event), (":content-type", JSON), (":message-type", "event"))
         )
-        data = dumps(payload, ascii_only=ascii_only).encode()
+        data = payload if isinstance(payload, bytes) else dumps(payload, ascii_only=False).encode()
         prelude = pack(">II", 16 + len(headers) + len(data), len(headers))
         message = prelude + pack(">I", zlib.crc32(prelude)) + headers + data
         frames.append(message + pack(">I", zlib.crc32(message)))
