@@ -126,7 +126,7 @@ def inspect(files: tuple[Path, ...], as_json: bool, show_content: bool, config: 
                     click.echo(f"sidecar: {found}", err=True)
                     continue
                 for summary, said in lines_of(found, as_json=as_json, show_content=show_content):
-                    if held is None or summary is None:
+                    if held is None:
                         _print(said)
                     else:
                         held.add(summary, said)

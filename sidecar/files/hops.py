@@ -56,11 +56,11 @@ class HeldReports:
     """Reports that cannot be shown yet: the other side of a hop may come later."""
 
     def __init__(self) -> None:
-        self._held: list[tuple[Summary, dict[str, object] | str]] = []
+        self._held: list[tuple[Summary | None, dict[str, object] | str]] = []
 
-    def add(self, summary: Summary, said: dict[str, object] | str) -> None:
-        """A report, of which the summary is kept only as far as the comparison needs it."""
-        self._held.append((slim(summary), said))
+    def add(self, summary: Summary | None, said: dict[str, object] | str) -> None:
+        """A report, of which the summary is kept only as far as the comparison needs it; None where it has none."""
+        self._held.append((None if summary is None else slim(summary), said))
 
     def with_hops(self) -> Iterator[dict[str, object] | str]:
         """The reports in their order, those of the client's side of a hop with what the hop did."""
@@ -75,9 +75,11 @@ class HeldReports:
                 yield said | {"hop": hop_object(hop)}
 
 
-def join(summaries: Sequence[Summary]) -> dict[int, Hop]:
+def join(summaries: Sequence[Summary | None]) -> dict[int, Hop]:
     """What hops did, by the position of the exchange on the client's side. Those of unknown date are left out."""
-    placed = {number: _on_wall_clock(summary) for number, summary in enumerate(summaries) if summary.wall_ns}
+    placed = {
+        number: _on_wall_clock(summary) for number, summary in enumerate(summaries) if summary and summary.wall_ns
+    }
     steps: list[tuple[int, int, int]] = []
     for number, summary in placed.items():
         steps += [(summary.opened_at, 0, number), (summary.ended_at, 1, number)]
