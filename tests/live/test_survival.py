@@ -80,7 +80,7 @@ async def test_analyzer_killed_in_the_middle_of_streams(player: Player, sidecar:
 
 
 async def test_analyzer_killed_again_and_again(player: Player, sidecar: Sidecar) -> None:
-    for round in range(3):
+    for round in range(2):
         (analyzer,) = sidecar.program.children
         os.kill(analyzer, signal.SIGKILL)
         await restarted(sidecar, analyzer)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from sidecar.files.inspect import report
 from sidecar.stream.summary import Summary
 from tests.live.exchanges import CASE
 from tests.live.processes import BIN, Sidecar, program, sidecar_run
-from tests.live.scrape import counted, scrape, wait_until
+from tests.live.scrape import counted, scrape, streams, wait_until
 from tests.live.sdks.answers import Observer
 from tests.live.socket_player import End, Noted, SocketPlayer
 from tests.sockets import captures, expectations, wrong_of_turn
@@ -215,6 +217,8 @@ async def test_a_hung_response_shows_while_it_hangs_and_a_quiet_session_does_not
         await wait_until(lambda: phases({}))
         samples = await scrape(sidecar.metrics)
         assert samples.total("llm_websocket_sessions_in_flight", gen_ai_request_model="m-hung") == 1
+        (row,) = (row for row in (await streams(sidecar.metrics))["websockets"] if row["model"] == "m-hung")
+        assert (row["responses"], row["in_flight"], row["messages"]) == (1, 0, 5)
 
 
 async def test_compressed_fragments_are_those_of_a_mitmproxy_without_the_sidecar(tmp_path: Path) -> None:
@@ -288,3 +292,39 @@ def memory(pid: int) -> int:
     """Resident bytes of a process."""
     (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) * 1024
+
+
+async def test_a_socket_outlives_its_analyzer_and_is_observed_by_the_next() -> None:
+    """What was in flight has no verdict; what comes later has one, but no t0 that may be wrong."""
+    async with (
+        SocketPlayer().serving() as own,
+        sidecar_run("--upstream", own.url) as sidecar,
+        own.meet(sidecar.proxy, "/v1/realtime?model=m-twice", "twice") as (client, upstream),
+    ):
+
+        async def says(event: str) -> None:
+            await upstream.send(event)
+            assert await asyncio.wait_for(client.recv(), 10) == event
+
+        async def outcomes(expected: dict[str, float]) -> bool:
+            return (await scrape(sidecar.metrics)).by("llm_streams_total", "outcome") == expected
+
+        async def knows() -> bool:
+            return (await scrape(sidecar.metrics)).total("llm_websocket_sessions_in_flight") == 1
+
+        await client.send('{"type":"response.create"}')
+        await says('{"type":"response.created","response":{"id":"r1"}}')
+        await wait_until(knows)
+        (analyzer,) = sidecar.program.children
+        os.kill(analyzer, signal.SIGKILL)
+        for number in range(20):
+            await says(json.dumps({"type": "response.output_text.delta", "response_id": "r1", "delta": str(number)}))
+        await wait_until(knows, what="the next analyzer has been told of the socket")
+        await says('{"type":"response.done","response":{"id":"r1","status":"completed"}}')
+        await client.send('{"type":"response.create"}')
+        await says('{"type":"response.created","response":{"id":"r2"}}')
+        await says('{"type":"response.output_text.delta","response_id":"r2","delta":"x"}')
+        await says('{"type":"response.done","response":{"id":"r2","status":"completed"}}')
+        await wait_until(lambda: outcomes({"complete": 1}))
+        samples = await scrape(sidecar.metrics)
+        assert samples.by("llm_stream_no_first_token_total", "reason") == {"no_t0": 1}
