@@ -35,8 +35,8 @@ class _Endpoint(RequestHandler):
 
 
 class _Metrics(_Endpoint):
-    def get(self) -> None:
-        body, content_type = self.exposition.render(self.request.headers.get("Accept", ""))
+    async def get(self) -> None:
+        body, content_type = await self.exposition.answer(self.request.headers.get("Accept", ""))
         self.set_header("Content-Type", content_type)
         self.finish(body)
 
