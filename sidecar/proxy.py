@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import signal
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,9 @@ from sidecar.addon import LlmSidecar
 from sidecar.config import ConfigError, Settings, host_port
 from sidecar.proxy_side import ProxySide
 from sidecar.transport.supervisor import AnalyzerFailed
+
+_BRACKETS = re.compile(r"@\[([^\[\]@]+)\]:(\d+)$")
+"""An IPv6 address to listen on, as everybody writes it; mitmproxy takes it without brackets only."""
 
 
 class StartError(RuntimeError):
@@ -63,10 +67,10 @@ def modes_of(settings: Settings) -> list[str]:
         if not settings.upstream.startswith(("http://", "https://")):
             raise ConfigError(f"--upstream is {settings.upstream!r}, not a URL like https://api.openai.com")
         host, port = host_port(settings.listen, "listen")
-        at = f"[{host}]" if ":" in host else host
-        modes = [f"reverse:{settings.upstream.rstrip('/')}@{at}:{port}"]
+        modes = [f"reverse:{settings.upstream.rstrip('/')}@{host}:{port}"]
     if not modes:
         raise ConfigError("nothing to listen for: give --upstream URL or --mode MODE (see --help)")
+    modes = [_BRACKETS.sub(r"@\1:\2", mode) for mode in modes]
     for mode in modes:
         try:
             ProxyMode.parse(mode)

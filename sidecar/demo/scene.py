@@ -1,6 +1,6 @@
 """The parts of the demo as processes of their own, for containers and for a Prometheus that watches them.
 
-    python -m sidecar.demo.scene upstream 127.0.0.1:8000
+    python -m sidecar.demo.scene upstream 127.0.0.1:8000 [certificate-and-key.pem]
     python -m sidecar.demo.scene gateway 127.0.0.1:8001 http://127.0.0.1:8082
     python -m sidecar.demo.scene clients http://127.0.0.1:8080 http://127.0.0.1:8081
 
@@ -9,6 +9,7 @@ of the gateway.
 """
 
 import asyncio
+import ssl
 import sys
 
 from sidecar.config import host_port
@@ -34,7 +35,7 @@ async def main(part: str, *arguments: str) -> None:
         return
     host, port = host_port(arguments[0], part)
     if part == "upstream":
-        server, port = upstream.serve(host, port, ALL_PLAYS, ALL_LATE_HEADS)
+        server, port = upstream.serve(host, port, ALL_PLAYS, ALL_LATE_HEADS, _tls(*arguments[1:]))
     else:
         server, port = gateway.serve(host, port, arguments[1].rstrip("/"))
     print(f"{part:<8} http://{host}:{port}", flush=True)
@@ -43,7 +44,15 @@ async def main(part: str, *arguments: str) -> None:
     await server.close_all_connections()
 
 
+def _tls(certificate: str = "") -> ssl.SSLContext | None:
+    if not certificate:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    return context
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != {"upstream": 3, "gateway": 4, "clients": 4}.get(" ".join(sys.argv[1:2])):
+    if len(sys.argv) not in {"upstream": (3, 4), "gateway": (4,), "clients": (4,)}.get(" ".join(sys.argv[1:2]), ()):
         sys.exit(__doc__)
     asyncio.run(main(*sys.argv[1:]))

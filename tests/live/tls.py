@@ -12,14 +12,16 @@ from cryptography.x509.oid import NameOID
 
 
 class Certificate:
-    """A self-signed certificate with its key in one PEM file."""
+    """A self-signed certificate with its key in one PEM file, for this address and these hosts (localhost)."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "127.0.0.1", *hosts: str) -> None:
         self.path = folder / "localhost.pem"
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
         now = datetime.datetime.now(datetime.UTC)
-        names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])
+        names = x509.SubjectAlternativeName(
+            [*(x509.DNSName(host) for host in hosts or ("localhost",)), x509.IPAddress(ip_address(address))]
+        )
         certificate = (
             x509.CertificateBuilder()
             .subject_name(name)
