@@ -22,14 +22,7 @@ SEEN = {(NAME, "443"): 1.0, (NAME6, "443"): 1.0, (NAME, "8000"): 1.0}
 """What is counted when each of these was asked once."""
 
 _ASK = Path(__file__).with_name("ask_openai.py")
-_UDP_ECHO = """
-import socket, sys
-echo = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-echo.bind((sys.argv[1], 443))
-print("listening", flush=True)
-while True:
-    echo.sendto(*echo.recvfrom(100))
-"""
+_UPSTREAMS = Path(__file__).with_name("redirected_upstreams.py")
 _UDP_ASK = """
 import socket, sys
 ask = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -125,18 +118,10 @@ class Place:
 @contextlib.asynccontextmanager
 async def place(folder: Path) -> AsyncIterator[Place]:
     """All of it up, except for the sidecar and the redirect."""
-    certificate = Certificate(folder, SERVER, NAME, NAME6)
-    scene = (sys.executable, "-m", "sidecar.demo.scene", "upstream")
-    served = (
-        (*scene, f"{SERVER}:443", str(certificate.path)),
-        (*scene, f"[{SERVER6}]:443", str(certificate.path)),
-        (*scene, f"{SERVER}:8000"),
-        (sys.executable, "-c", _UDP_ECHO, SERVER),
-    )
+    certificate = Certificate(folder, NAME, NAME6)
     with network() as net:
         run_lines(net, block("sh routing"))
-        async with contextlib.AsyncExitStack() as stack:
-            for command in served:
-                server = await stack.enter_async_context(program("server", *net.within(net.server, *command)))
-                await server.says("(upstream|listening)")
+        command = (sys.executable, str(_UPSTREAMS), str(certificate.path), SERVER, SERVER6)
+        async with program("upstreams", *net.within(net.server, *command)) as upstreams:
+            await upstreams.says("(listening)")
             yield Place(net, certificate, folder)
