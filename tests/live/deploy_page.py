@@ -4,7 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-from tests.live.namespaces import Network
+from tests.live.namespaces import Network, run
 from tests.live.processes import BIN, PROJECT
 from tests.parts import require_program
 
@@ -35,7 +35,7 @@ def redirect(net: Network, tool: str, hook: str, folder: Path) -> None:
 def load(net: Network, file: Path) -> None:
     """Load a file of nftables in the router."""
     require_program("nft", "apt-get install nftables")
-    net.run(net.router, "nft", "-f", str(file))
+    run(net.router, "nft", "-f", str(file))
 
 
 def undo(net: Network, tool: str, hook: str) -> None:
@@ -46,7 +46,7 @@ def undo(net: Network, tool: str, hook: str) -> None:
 def run_lines(net: Network, lines: str) -> None:
     """Run command lines in the router, as root."""
     for line in lines.splitlines():
-        net.run(net.router, *shlex.split(line))
+        run(net.router, *shlex.split(line))
 
 
 def start_line(hook: str, state: Path) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import secrets
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tests.parts import require_program
 
 CLIENT_SIDE = "vc0"
 """The router's interface towards the client, as docs/deploy/transparent.md has it."""
+CLIENT = "10.77.1.2"
 SERVER, SERVER6 = "10.77.2.2", "fd77:2::2"
 NAME, NAME6 = "llm.test", "llm6.test"
 """What the server is called where the client resolves names, by IPv4 and by IPv6."""
@@ -28,7 +29,7 @@ USERS = {"root": 0, APP: 64001, SIDECAR: 64002, CONTAINER: 10001}
 
 _PASSWD = "".join(f"{name}:x:{number}:{number}::/:/bin/sh\n" for name, number in USERS.items())
 _GROUP = "".join(f"{name}:x:{number}:\n" for name, number in USERS.items())
-_HOSTS = f"127.0.0.1 localhost\n{SERVER} {NAME}\n{SERVER6} {NAME6}\n"
+_HOSTS = {NAME: SERVER, NAME6: SERVER6}
 _READ_ONLY = "+dac_read_search"  # a checkout may lie where other users may not look; grants reading and nothing else
 
 
@@ -38,6 +39,20 @@ def _run(*command: str) -> str:
     return answer.stdout
 
 
+def within(name: str, *command: str, user: str = "") -> tuple[str, ...]:
+    """A command line that runs in a namespace; as one of the users there, without any right but to read."""
+    inside = ("ip", "netns", "exec", name)
+    if not user:
+        return (*inside, *command)
+    rights = ("--inh-caps", f"-all,{_READ_ONLY}", "--ambient-caps", f"-all,{_READ_ONLY}", "--no-new-privs")
+    return (*inside, "setpriv", "--reuid", user, "--regid", user, "--clear-groups", *rights, *command)
+
+
+def run(name: str, *command: str, user: str = "") -> str:
+    """Run it to its end; what it printed. What fails is an AssertionError with its words."""
+    return _run(*within(name, *command, user=user))
+
+
 @dataclass(frozen=True)
 class Network:
     """Names of the three namespaces."""
@@ -45,18 +60,6 @@ class Network:
     client: str
     router: str
     server: str
-
-    def within(self, namespace: str, *command: str, user: str = "") -> tuple[str, ...]:
-        """A command line that runs in a namespace; as one of the users there, without any right but to read."""
-        inside = ("ip", "netns", "exec", namespace)
-        if not user:
-            return (*inside, *command)
-        rights = ("--inh-caps", f"-all,{_READ_ONLY}", "--ambient-caps", f"-all,{_READ_ONLY}", "--no-new-privs")
-        return (*inside, "setpriv", "--reuid", user, "--regid", user, "--clear-groups", *rights, *command)
-
-    def run(self, namespace: str, *command: str, user: str = "") -> str:
-        """Run it to its end; what it printed. What fails is an AssertionError with its words."""
-        return _run(*self.within(namespace, *command, user=user))
 
 
 def require_root() -> None:
@@ -69,30 +72,39 @@ def require_root() -> None:
 
 
 @contextlib.contextmanager
-def network() -> Iterator[Network]:
+def network(hosts: Mapping[str, str] = _HOSTS) -> Iterator[Network]:
     """client 10.77.1.2 ── 10.77.1.1 router 10.77.2.1 ── 10.77.2.2 server, the same as fd77:…; gone at the end."""
+    with namespace("cli", hosts) as client, namespace("rtr", hosts) as router, namespace("srv", hosts) as server:
+        _join(router, CLIENT_SIDE, "1", client, "vc1")
+        _join(router, "vs0", "2", server, "vs1")
+        yield Network(client, router, server)
+
+
+@contextlib.contextmanager
+def namespace(kind: str, hosts: Mapping[str, str]) -> Iterator[str]:
+    """One namespace with a loopback, in which these hosts have these addresses; its name."""
     require_root()
     require_program("ip", "apt-get install iproute2")
     require_program("setpriv", "apt-get install util-linux")
-    mark = secrets.token_hex(3)
-    net = Network(f"cli-{mark}", f"rtr-{mark}", f"srv-{mark}")
-    names = (net.client, net.router, net.server)
+    name = f"{kind}-{secrets.token_hex(3)}"
+    files = files_of(name)
     try:
-        for name in names:
-            _run("ip", "netns", "add", name)
-            _run("ip", "-n", name, "link", "set", "lo", "up")
-            files = Path("/etc/netns", name)  # `ip netns exec` lays these over those in /etc
-            files.mkdir(parents=True)
-            (files / "hosts").write_text(_HOSTS)
-            (files / "passwd").write_text(_PASSWD)
-            (files / "group").write_text(_GROUP)
-        _join(net.router, CLIENT_SIDE, "1", net.client, "vc1")
-        _join(net.router, "vs0", "2", net.server, "vs1")
-        yield net
+        _run("ip", "netns", "add", name)
+        _run("ip", "-n", name, "link", "set", "lo", "up")
+        files.mkdir(parents=True)
+        known = {"localhost": "127.0.0.1"} | dict(hosts)
+        (files / "hosts").write_text("".join(f"{address} {host}\n" for host, address in known.items()))
+        (files / "passwd").write_text(_PASSWD)
+        (files / "group").write_text(_GROUP)
+        yield name
     finally:
-        for name in names:
-            subprocess.run(("ip", "netns", "del", name), capture_output=True)
-            shutil.rmtree(Path("/etc/netns", name), ignore_errors=True)
+        subprocess.run(("ip", "netns", "del", name), capture_output=True)
+        shutil.rmtree(files, ignore_errors=True)
+
+
+def files_of(name: str) -> Path:
+    """A folder whose entries `ip netns exec` lays over those of /etc, where there are such."""
+    return Path("/etc/netns", name)
 
 
 def _join(router: str, here: str, subnet: str, other: str, there: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.live.deploy_page import block, run_lines, start_line
-from tests.live.namespaces import NAME, NAME6, SERVER, SERVER6, SIDECAR, USERS, Network, network
+from tests.live.namespaces import NAME, NAME6, SERVER, SERVER6, SIDECAR, USERS, Network, network, run, within
 from tests.live.processes import Program, program
 from tests.live.scrape import Samples, wait_until
 from tests.live.tls import Certificate
@@ -62,8 +62,8 @@ class Place:
         state.mkdir()
         os.chown(state, USERS[user], USERS[user])
         trust = ("--set", f"ssl_verify_upstream_trusted_ca={self.certificate.path}")
-        within = self.net.within(self.net.router, *command, *trust, user=user)
-        async with program("sidecar run", *within, env={"HOME": str(state)}) as running:
+        inside = within(self.net.router, *command, *trust, user=user)
+        async with program("sidecar run", *inside, env={"HOME": str(state)}) as running:
             await running.says(r"metrics +(http://127\.0\.0\.1:9464/metrics)")
             # As an operator does it: the certificate, not the folder, whose key is for nobody else to read.
             authority = Path(
@@ -82,7 +82,7 @@ class Place:
     def samples(self, prefix: str) -> Samples:
         """What the sidecar publishes on its loopback."""
         get = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
-        page = self.net.run(self.net.router, *application(sys.executable, "-c", get))
+        page = run(self.net.router, *application(sys.executable, "-c", get))
         text = "".join(line for line in page.splitlines(keepends=True) if line.startswith(prefix))
         families = text_string_to_metric_families(text)
         return Samples.of(sample for family in families for sample in family.samples)
@@ -104,7 +104,7 @@ class Place:
     async def ask(self, namespace: str, trusted: Path, *urls: str, user: str = "") -> None:
         """An application asks and is answered; it trusts one authority and no other."""
         asks = application(sys.executable, str(_ASK), *urls, SSL_CERT_FILE=str(trusted))
-        async with program("application", *self.net.within(namespace, *asks, user=user)) as asking:
+        async with program("application", *within(namespace, *asks, user=user)) as asking:
             assert await asking.finish(90) == 0, asking.stderr
             answers = asking.stdout.splitlines()
         assert [answer.split(" ", 1)[0] for answer in answers] == list(urls)
@@ -112,7 +112,7 @@ class Place:
 
     def quic(self, namespace: str, user: str = "") -> str:
         """What becomes of a datagram to port 443 of the server: answered or refused."""
-        return self.net.run(namespace, sys.executable, "-c", _UDP_ASK, SERVER, user=user).strip()
+        return run(namespace, sys.executable, "-c", _UDP_ASK, SERVER, user=user).strip()
 
 
 @contextlib.asynccontextmanager
@@ -122,6 +122,6 @@ async def place(folder: Path) -> AsyncIterator[Place]:
     with network() as net:
         run_lines(net, block("sh routing"))
         command = (sys.executable, str(_UPSTREAMS), str(certificate.path), SERVER, SERVER6)
-        async with program("upstreams", *net.within(net.server, *command)) as upstreams:
+        async with program("upstreams", *within(net.server, *command)) as upstreams:
             await upstreams.says("(listening)")
             yield Place(net, certificate, folder)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.deploy_page import DEPLOY, load, redirect, undo
-from tests.live.namespaces import APP, CONTAINER, NAME
+from tests.live.namespaces import APP, CONTAINER, NAME, within
 from tests.live.processes import program
 from tests.live.redirected import SEEN, URLS, Place, application, place
 from tests.parts import require_program
@@ -65,12 +65,12 @@ async def test_nothing_passes_a_sidecar_that_is_down_nor_one_that_was_connected_
         redirect(net, "nft", "output", here.folder)
         await here.ask(net.router, authority, URLS[0], user=APP)
         itself = ("--resolve", f"{NAME}:8888:127.0.0.1", f"http://{NAME}:8888/v1/models")
-        async with program("curl", *net.within(net.router, *application(*curl, *itself))) as asking:
+        async with program("curl", *within(net.router, *application(*curl, *itself))) as asking:
             await asking.finish(30)
             assert "404" not in asking.stdout
             assert asking.stdout[-3:] in ("000", "502"), asking.stdout
         assert await sidecar.stop() == 0
-        async with program("curl", *net.within(net.router, *application(*curl, URLS[2]), user=APP)) as asking:
+        async with program("curl", *within(net.router, *application(*curl, URLS[2]), user=APP)) as asking:
             assert await asking.finish(30) == 7, asking.stdout  # refused
 
 

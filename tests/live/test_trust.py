@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.live.deploy_page import block, redirect
-from tests.live.namespaces import APP, NAME
+from tests.live.namespaces import APP, NAME, within
 from tests.live.nodejs import node
 from tests.live.processes import program
 from tests.live.redirected import application, place
@@ -46,8 +46,8 @@ async def test_every_runtime_trusts_the_authority_once_told_of_it(tmp_path: Path
         environment = told_by_the_page(tmp_path, authority)
         for name, command in runtimes().items():
             for told in ({}, environment):
-                within = here.net.within(here.net.router, *application(*command, **told), user=APP)
-                async with program(name, *within) as running:
+                inside = within(here.net.router, *application(*command, **told), user=APP)
+                async with program(name, *inside) as running:
                     await running.finish(60)
                     said = running.stdout + running.stderr
                 assert ("404" in said) is bool(told), f"{name}, told {told}: {said}"
