@@ -4,7 +4,9 @@ import asyncio
 import logging
 import re
 import signal
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from mitmproxy import exceptions, options
@@ -187,4 +189,21 @@ def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str]
         opts.set(*set_options)
     except (exceptions.OptionsError, KeyError, ValueError) as error:
         raise ConfigError(f"mitmproxy does not take this: {error}") from error
+    _check_confdir(Path(opts.confdir).expanduser())
     return master
+
+
+def _check_confdir(folder: Path) -> None:
+    """mitmproxy makes an authority there, also where nobody will need it. Raises ConfigError where it could not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        authority = folder / f"{options.CONF_BASENAME}-ca.pem"
+        if authority.exists():
+            authority.read_bytes()
+        else:
+            tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigError(
+            f"mitmproxy's folder {folder} cannot be used: {reason}; name another with --set confdir=DIR"
+        ) from error

@@ -57,6 +57,13 @@ def test_the_name_of_the_server(mode: str, host: str, said: bytes | None, sni: s
     assert host_of(flow_of(mode, host, said, sni)) == expected
 
 
+def test_of_http2_it_is_the_authority() -> None:
+    flow = flow_of("transparent", ADDRESS, None, "a.example.com")
+    flow.request.http_version = "HTTP/2.0"
+    flow.request.authority = "b.example.com"
+    assert host_of(flow) == "b.example.com"
+
+
 @given(st.binary(max_size=300))
 def test_a_host_that_is_none_costs_nothing_but_the_name(said: bytes) -> None:
     host = host_of(flow_of("transparent", ADDRESS, said))
