@@ -56,12 +56,17 @@ class Place:
     folder: Path
 
     @contextlib.asynccontextmanager
-    async def sidecar(self, *command: str, user: str = SIDECAR) -> AsyncIterator[tuple[Program, Path]]:
-        """The sidecar in the router as a user of its own, and the authority to be trusted; it has to stop cleanly."""
+    async def sidecar(
+        self, *command: str, user: str = SIDECAR, trusts: bool = True
+    ) -> AsyncIterator[tuple[Program, Path]]:
+        """The sidecar in the router as a user of its own, and the authority to be trusted; it has to stop cleanly.
+
+        `trusts`: it knows the authority of the upstream's certificate.
+        """
         state = self.folder / "state"
         state.mkdir()
         os.chown(state, USERS[user], USERS[user])
-        trust = ("--set", f"ssl_verify_upstream_trusted_ca={self.certificate.path}")
+        trust = ("--set", f"ssl_verify_upstream_trusted_ca={self.certificate.path}") if trusts else ()
         inside = within(self.net.router, *command, *trust, user=user)
         async with program("sidecar run", *inside, env={"HOME": str(state)}) as running:
             await running.says(r"metrics +(http://127\.0\.0\.1:9464/metrics)")
