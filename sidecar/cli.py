@@ -113,6 +113,32 @@ def analyzer(config: Path | None, **flags: Any) -> None:
 
 
 @cli.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--confdir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where mitmproxy keeps it.  [default: ~/.mitmproxy]",
+)
+def authority(directory: Path, confdir: Path | None) -> None:
+    """Write what clients have to trust into DIRECTORY: the certificate of the proxy's authority, made where there is none.
+
+    llm-sidecar.crt is the certificate, without its key; bundle.pem has it beside the usual public authorities, for
+    SSL_CERT_FILE and the like.
+    """
+    from sidecar.authority import DEFAULT_CONFDIR, NoAuthority, hand_out
+
+    try:
+        written = hand_out(directory, confdir or Path(DEFAULT_CONFDIR))
+    except NoAuthority as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"cannot write {error.filename or directory}: {error.strerror or error}") from error
+    for file in written:
+        click.echo(str(file))
+
+
+@cli.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line per exchange.")
 @click.option("--show-content", is_flag=True, help="Include texts, tool arguments and error messages.")

@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+import re
 import signal
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from mitmproxy import exceptions, options
@@ -27,6 +30,9 @@ from sidecar.addon import LlmSidecar
 from sidecar.config import ConfigError, Settings, host_port
 from sidecar.proxy_side import ProxySide
 from sidecar.transport.supervisor import AnalyzerFailed
+
+_BRACKETS = re.compile(r"@\[([^\[\]@]+)\]:(\d+)$")
+"""An IPv6 address to listen on, as everybody writes it; mitmproxy takes it without brackets only."""
 
 
 class StartError(RuntimeError):
@@ -64,10 +70,10 @@ def modes_of(settings: Settings) -> list[str]:
         if not settings.upstream.startswith(("http://", "https://")):
             raise ConfigError(f"--upstream is {settings.upstream!r}, not a URL like https://api.openai.com")
         host, port = host_port(settings.listen, "listen")
-        at = f"[{host}]" if ":" in host else host
-        modes = [f"reverse:{settings.upstream.rstrip('/')}@{at}:{port}"]
+        modes = [f"reverse:{settings.upstream.rstrip('/')}@{host}:{port}"]
     if not modes:
         raise ConfigError("nothing to listen for: give --upstream URL or --mode MODE (see --help)")
+    modes = [_BRACKETS.sub(r"@\1:\2", mode) for mode in modes]
     for mode in modes:
         try:
             ProxyMode.parse(mode)
@@ -200,4 +206,21 @@ def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str]
         opts.set(*set_options)
     except (exceptions.OptionsError, KeyError, ValueError) as error:
         raise ConfigError(f"mitmproxy does not take this: {error}") from error
+    _check_confdir(Path(opts.confdir).expanduser())
     return master
+
+
+def _check_confdir(folder: Path) -> None:
+    """mitmproxy makes an authority there, also where nobody will need it. Raises ConfigError where it could not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        authority = folder / f"{options.CONF_BASENAME}-ca.pem"
+        if authority.exists():
+            authority.read_bytes()
+        else:
+            tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigError(
+            f"mitmproxy's folder {folder} cannot be used: {reason}; name another with --set confdir=DIR"
+        ) from error

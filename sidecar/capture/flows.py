@@ -9,6 +9,7 @@ from typing import Literal
 from mitmproxy import http
 
 from sidecar.capture.capture import Capture
+from sidecar.capture.destination import host_of
 from sidecar.capture.ends import Upstreams
 from sidecar.capture.interest import Chooser, Interest
 from sidecar.capture.records import EndedKind, Opened, ResponseHead
@@ -42,7 +43,7 @@ class FlowTaps:
         if upgrade == "websocket":
             self._socket_head(flow)
             return
-        interest = self._chooser.of_request(request.method, request.host, request.path, upgrade=bool(upgrade))
+        interest = self._chooser.of_request(request.method, host_of(flow), request.path, upgrade=bool(upgrade))
         if interest is Interest.NO:
             request.stream = True
             return
@@ -52,7 +53,7 @@ class FlowTaps:
 
     def _socket_head(self, flow: http.HTTPFlow) -> None:
         """The same of a request for a WebSocket, which has no body."""
-        interest = self._chooser.of_socket(flow.request.host, flow.request.path)
+        interest = self._chooser.of_socket(host_of(flow), flow.request.path)
         if interest is Interest.NO:
             flow.request.stream = True
             return
@@ -69,7 +70,7 @@ class FlowTaps:
             time_ns(),
             request.method,
             request.scheme,
-            request.host,
+            host_of(flow),
             request.port,
             redact_target(request.path),
             request.http_version,

@@ -1,18 +1,22 @@
 """The parts of the demo as processes of their own, for containers and for a Prometheus that watches them.
 
-    python -m sidecar.demo.scene upstream 127.0.0.1:8000
+    python -m sidecar.demo.scene upstream 127.0.0.1:8000 [FILE.pem NAME]
     python -m sidecar.demo.scene gateway 127.0.0.1:8001 http://127.0.0.1:8082
     python -m sidecar.demo.scene clients http://127.0.0.1:8080 http://127.0.0.1:8081
 
-The clients ask for every fault there is at the first address, and for two healthy models at the second, which is that
+The upstream speaks TLS where it is given a file for its certificate, which it makes for this name and without an authority;
+who has to trust it trusts this file. The clients ask for every fault there is at the first address, and for two healthy models at the second, which is that
 of the gateway.
 """
 
 import asyncio
+import ssl
 import sys
+from pathlib import Path
 
 from sidecar.config import host_port
 from sidecar.demo import gateway, upstream
+from sidecar.demo.certificate import self_signed
 from sidecar.demo.clients import IMPATIENT, all_clients
 from sidecar.demo.faults import ALL_LATE_HEADS, ALL_PLAYS
 from sidecar.service import stop_on_signals
@@ -34,7 +38,7 @@ async def main(part: str, *arguments: str) -> None:
         return
     host, port = host_port(arguments[0], part)
     if part == "upstream":
-        server, port = upstream.serve(host, port, ALL_PLAYS, ALL_LATE_HEADS)
+        server, port = upstream.serve(host, port, ALL_PLAYS, ALL_LATE_HEADS, _tls(*arguments[1:]))
     else:
         server, port = gateway.serve(host, port, arguments[1].rstrip("/"))
     print(f"{part:<8} http://{host}:{port}", flush=True)
@@ -43,7 +47,16 @@ async def main(part: str, *arguments: str) -> None:
     await server.close_all_connections()
 
 
+def _tls(file: str = "", name: str = "") -> ssl.SSLContext | None:
+    if not file:
+        return None
+    self_signed(Path(file), (name,))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(file)
+    return context
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != {"upstream": 3, "gateway": 4, "clients": 4}.get(" ".join(sys.argv[1:2])):
+    if len(sys.argv) not in {"upstream": (3, 5), "gateway": (4,), "clients": (4,)}.get(" ".join(sys.argv[1:2]), ()):
         sys.exit(__doc__)
     asyncio.run(main(*sys.argv[1:]))

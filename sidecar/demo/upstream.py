@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import secrets
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -189,7 +190,11 @@ class _Chat(RequestHandler):
 
 
 def serve(
-    host: str, port: int, plays: Mapping[str, Play] = PLAYS, late_head: frozenset[str] = LATE_HEAD
+    host: str,
+    port: int,
+    plays: Mapping[str, Play] = PLAYS,
+    late_head: frozenset[str] = LATE_HEAD,
+    tls: ssl.SSLContext | None = None,
 ) -> tuple[HTTPServer, int]:
     """Listen; the server and its port. Raises OSError where the address is taken."""
     engine = Engine()
@@ -197,7 +202,7 @@ def serve(
         (r"/v1/chat/completions", _Chat, {"plays": plays, "late_head": late_head, "engine": engine}),
         (r"/metrics", EngineMetrics, {"engine": engine}),
     ]
-    server = HTTPServer(Application(routes, log_function=lambda handler: None))
+    server = HTTPServer(Application(routes, log_function=lambda handler: None), ssl_options=tls)
     sockets = bind_sockets(port, address=host)
     server.add_sockets(sockets)
     return server, int(sockets[0].getsockname()[1])

@@ -42,6 +42,19 @@ async def test_ctrl_c_in_a_terminal_stops_it_cleanly() -> None:
         assert sidecar.program.stderr == ""
 
 
+@pytest.mark.parametrize(
+    "listen",
+    [("--upstream", NOWHERE, "--listen", "[::1]:0"), ("--mode", f"reverse:{NOWHERE}@[::1]:0")],
+    ids=["listen", "mode"],
+)
+async def test_it_listens_on_ipv6_addresses_as_everybody_writes_them(listen: tuple[str, ...]) -> None:
+    async with sidecar_run(*listen, "--metrics-listen", "[::1]:0", "--set", "connection_strategy=lazy") as sidecar:
+        assert sidecar.proxy[0] == "::1"
+        assert sidecar.metrics.startswith("http://[::1]:")
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"http://[::1]:{sidecar.proxy[1]}/")).status_code == 502
+
+
 async def test_signal_during_the_start_leaves_nothing_behind(short_path: Path) -> None:
     command = (str(BIN / "sidecar"), "run", "--upstream", NOWHERE)
     ports = ("--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")

@@ -38,6 +38,10 @@ MISTAKES = {
     "unknown command": Mistake("No such command 'walk' (see `sidecar --help`)", ("walk",)),
     "unknown mitmproxy option": Mistake("Unknown option(s): nosuch", (*RUN, "--set", "nosuch=1")),
     "bad mitmproxy option": Mistake("ssl_insecure", (*RUN, "--set", "ssl_insecure=perhaps")),
+    "no folder for the authority": Mistake(
+        "cannot be used: Not a directory; name another with --set confdir=DIR",
+        (*RUN, "--set", "confdir=/dev/null/conf"),
+    ),
     "no configuration": Mistake("cannot read the configuration /nonexistent", (*RUN, "--config", "/nonexistent")),
     "configuration is a folder": Mistake("cannot read the configuration /", (*RUN, "--config", "/")),
     "no socket": Mistake("Missing option '--socket' (see `sidecar analyzer --help`)", ("analyzer",)),
