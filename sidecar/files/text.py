@@ -1,5 +1,6 @@
 """The report of one exchange for a terminal: verdict first, then the ladder, what is odd, usage and tool calls."""
 
+from sidecar.files.plain import plain
 from sidecar.quirks.quirk import Severity
 from sidecar.quirks.registry import BY_ID
 from sidecar.stream.hop import Hop
@@ -9,39 +10,38 @@ from sidecar.stream.summary import MILESTONES, Summary
 _ORDER = (Severity.BREAKS_CLIENTS, Severity.WARNING, Severity.INFO)
 _ODD = ("unknown_events", "malformed_messages", "unattributed_errors", "go_away", "heartbeats")
 """Counts of a WebSocket that are named where they are not zero."""
-_UNPRINTABLE = dict.fromkeys((*range(32), 127, *range(128, 160)), "�")
 
 
 def text_report(summary: Summary, *, show_content: bool) -> str:
     """Several lines, without a line break at their end. What came over the wire is shown without control characters."""
     lines = [
-        f"{_plain(summary.id)}  {summary.outcome.upper()}",
+        f"{plain(summary.id)}  {summary.outcome.upper()}",
         f"  {summary.dialect} from {summary.server_address or 'unknown'}"
-        f", model {_plain(summary.request_model or summary.response_model or 'unknown')}"
+        f", model {plain(summary.request_model or summary.response_model or 'unknown')}"
         f", status {summary.status if summary.status is not None else 'none'}",
-        f"  finish reason {_plain(summary.finish_reason or 'none')}, terminator {summary.terminator or 'none'}",
+        f"  finish reason {plain(summary.finish_reason or 'none')}, terminator {summary.terminator or 'none'}",
     ]
     if summary.socket is not None:
         lines.append(
-            f"  in the WebSocket {_plain(summary.socket)}, asked for by {summary.t0_source or 'nothing visible'}"
+            f"  in the WebSocket {plain(summary.socket)}, asked for by {summary.t0_source or 'nothing visible'}"
         )
     if summary.error is not None:
-        message = f": {_plain(summary.error)}" if show_content else ""
-        lines.append(f"  error {_plain(summary.error_type or 'without a type')}{message}")
+        message = f": {plain(summary.error)}" if show_content else ""
+        lines.append(f"  error {plain(summary.error_type or 'without a type')}{message}")
     lines += _ladder(summary)
     lines += _quirks(summary)
     if summary.usage is not None:
         counts = ", ".join(f"{name} {count}" for name, count in summary.usage.items())
         lines.append(f"  usage ({summary.usage_source}): {counts}")
     for call in summary.tool_calls:
-        arguments = f" {_plain(call.arguments)}" if show_content else ""
-        lines.append(f"  tool call {_plain(call.name)}: {call.verdict}, {call.arguments_chars} characters{arguments}")
+        arguments = f" {plain(call.arguments)}" if show_content else ""
+        lines.append(f"  tool call {plain(call.name)}: {call.verdict}, {call.arguments_chars} characters{arguments}")
     if show_content and summary.reasoning_text:
-        lines.append(f"  reasoning: {_plain(summary.reasoning_text)}")
+        lines.append(f"  reasoning: {plain(summary.reasoning_text)}")
     if show_content and summary.text:
-        lines.append(f"  text: {_plain(summary.text)}")
+        lines.append(f"  text: {plain(summary.text)}")
     if show_content and summary.transcript:
-        lines.append(f"  transcript: {_plain(summary.transcript)}")
+        lines.append(f"  transcript: {plain(summary.transcript)}")
     return "\n".join(lines)
 
 
@@ -51,7 +51,7 @@ def hop_report(hop: Hop) -> str:
     by = {"response_id": "the response id", "trace": "the trace", "request": "the request"}[hop.evidence]
     lines = [
         f"  hop {outer.server_address}:{outer.server_port} > {inner.server_address}:{inner.server_port}, "
-        f"upstream's side {_plain(inner.id)} (by {by}): first token {_signed(hop.added_first_token)}, "
+        f"upstream's side {plain(inner.id)} (by {by}): first token {_signed(hop.added_first_token)}, "
         f"request {_signed(hop.request_delay)}, end {_signed(hop.added_end)}"
     ]
     if outer.gap_p50 is not None and inner.gap_p50 is not None:
@@ -73,9 +73,9 @@ def session_report(session: SessionSummary, *, show_content: bool) -> str:
     counts = session.counts
     end = "open" if session.closed_by is None else f"closed by the {session.closed_by}"
     code = f" with code {session.close_code}" if session.close_code is not None else ""
-    reason = f": {_plain(session.close_reason)}" if show_content and session.close_reason else ""
+    reason = f": {plain(session.close_reason)}" if show_content and session.close_reason else ""
     lines = [
-        f"{_plain(session.id)}  WEBSOCKET {session.dialect}, {counts.responses} responses, "
+        f"{plain(session.id)}  WEBSOCKET {session.dialect}, {counts.responses} responses, "
         f"{counts.server_messages + counts.client_messages} messages, {end}{code}{reason}"
     ]
     odd = [f"{name.replace('_', ' ')} {count}" for name in _ODD if (count := getattr(counts, name))]
@@ -109,7 +109,3 @@ def _quirks(summary: Summary) -> list[str]:
         if row.severity is not Severity.INFO:
             lines += [f"    breaks: {row.breaks}", f"    guard: {row.guard}"]
     return lines
-
-
-def _plain(text: str) -> str:
-    return text.translate(_UNPRINTABLE).encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,171 @@
+"""The commands that read recorded exchanges: inspect, replay, fixtures."""
+
+import asyncio
+import json
+import ssl
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from sidecar.capture.interest import Chooser
+from sidecar.config import Settings, host_port, load_settings
+from sidecar.files.capture import Capture, CaptureError
+from sidecar.service import stop_on_signals
+
+_FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+_CONFIG = click.option(
+    "--config", type=click.Path(path_type=Path), envvar="SIDECAR_CONFIG", help="TOML file of settings."
+)
+
+
+def _warn(said: object) -> None:
+    click.echo(f"sidecar: {said}", err=True)
+
+
+@click.command()
+@_FILES
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line per exchange.")
+@click.option("--show-content", is_flag=True, help="Include texts, tool arguments and error messages.")
+@_CONFIG
+def inspect(files: tuple[Path, ...], as_json: bool, show_content: bool, config: Path | None) -> None:
+    """Say what happened in recorded exchanges: capture files, or the raw output of `curl -N -i`.
+
+    Streams that were recorded on both sides of a hop are compared, also across files.
+    """
+    from sidecar.files.hops import HeldReports, several_servers
+    from sidecar.files.inspect import inspect_source, lines_of
+    from sidecar.files.sources import sources
+
+    settings = load_settings(file=config)
+    chooser = Chooser(settings.include, settings.exclude)
+    damaged = False
+    with sources(files) as found_files:
+        held = HeldReports() if several_servers(source.path for source in found_files) else None
+        for source in found_files:
+            try:
+                for found in inspect_source(source, settings.quirks, chooser, _warn):
+                    if isinstance(found, CaptureError):
+                        damaged = True
+                        _warn(found)
+                        continue
+                    for summary, said in lines_of(found, as_json=as_json, show_content=show_content):
+                        if held is None:
+                            _print(said)
+                        else:
+                            held.add(summary, said)
+            except CaptureError as error:
+                damaged = True
+                _warn(error)
+    for said in held.with_hops() if held is not None else ():
+        _print(said)
+    sys.exit(2 if damaged else 0)
+
+
+def _print(said: dict[str, object] | str) -> None:
+    # ASCII only: readers that split at U+2028 would tear a line apart.
+    click.echo(said if isinstance(said, str) else json.dumps(said))
+
+
+@click.command()
+@_FILES
+@click.option(
+    "--listen", metavar="HOST:PORT", default="127.0.0.1:9000", show_default=True, help="Where to serve; port 0: any."
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="How many times as fast as recorded; 0: at once.",
+)
+@click.option("--loop", is_flag=True, help="After the last of several recordings of one request begin with the first.")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Serve this exchange only; may be repeated.")
+@click.option("--list", "only_list", is_flag=True, help="Show what would be served, and serve nothing.")
+@click.option("--certificate", type=click.Path(path_type=Path), help="PEM file with certificate and key: serve HTTPS.")
+@_CONFIG
+def replay(
+    files: tuple[Path, ...],
+    listen: str,
+    speed: float,
+    loop: bool,
+    ids: tuple[str, ...],
+    only_list: bool,
+    certificate: Path | None,
+    config: Path | None,
+) -> None:
+    """Serve recorded exchanges: their bytes, timing, chunk boundaries and endings, at the paths they were recorded at.
+
+    A request gets the recording of its method and path; query, model, and the body decide between several. The header
+    `x-replay-id` names one outright. WebSockets are played in step with the client.
+    """
+    from sidecar.files.replay import NothingToReplay, Recordings
+
+    try:
+        recordings = Recordings(_read_all(files, load_settings(file=config)), ids=ids, loop=loop)
+        if only_list:
+            _list(recordings.captures)
+            return
+        asyncio.run(_serve(recordings, host_port(listen, "listen"), speed, certificate))
+    except (NothingToReplay, CaptureError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _read_all(files: Iterable[Path], settings: Settings) -> Iterator[Capture]:
+    """The exchanges of files; what is damaged is said and left out."""
+    from sidecar.files.sources import exchanges_of, sources
+
+    chooser = Chooser(settings.include, settings.exclude)
+    with sources(files) as found:
+        for source in found:
+            for capture in exchanges_of(source, chooser, _warn):
+                if isinstance(capture, CaptureError):
+                    _warn(capture)
+                else:
+                    yield capture
+
+
+async def _serve(recordings: object, where: tuple[str, int], speed: float, certificate: Path | None) -> None:
+    from sidecar.files.replay import Recordings, Served, Server
+
+    assert isinstance(recordings, Recordings)
+
+    def told(served: Served) -> None:
+        click.echo(f"{served.method} {served.path}  {served.id or 'no recording'}: {served.how}")
+        sys.stdout.flush()
+
+    server = Server(recordings, speed=speed, tls=_tls(certificate), told=told)
+    until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    stop_on_signals(until)
+    try:
+        async with server.listening(*where):
+            click.echo(f"replay   {server.url}  ({len(recordings.captures)} exchanges)")
+            sys.stdout.flush()
+            await until
+    except OSError as error:
+        raise click.ClickException(f"cannot listen at {where[0]}:{where[1]}: {error.strerror or error}") from error
+
+
+def _tls(certificate: Path | None) -> ssl.SSLContext | None:
+    if certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate)
+    except (OSError, ssl.SSLError) as error:
+        raise click.ClickException(f"--certificate {certificate}: {error.strerror or error}") from error
+    return context
+
+
+def _list(captures: Iterable[Capture]) -> None:
+    from sidecar.files.replay.listing import listing
+
+    for line in listing(captures):
+        click.echo(line)
+
+
+@click.command()
+@_FILES
+def fixtures(files: tuple[Path, ...]) -> None:
+    """Not yet."""

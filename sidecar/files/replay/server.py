@@ -1,0 +1,90 @@
+"""The server: listens, plays, and says what it served."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable
+from urllib.parse import urlsplit
+
+import h11
+import msgspec
+
+from sidecar.files.capture import Capture
+from sidecar.files.replay.connection import Connection
+from sidecar.files.replay.recordings import Asked, Recordings
+
+KEPT = 10_000
+
+
+class Served(msgspec.Struct, frozen=True):
+    """One request that was answered. `id` is that of the recording, None where nothing matched."""
+
+    method: str
+    path: str
+    """Without query: that may hold secrets."""
+    id: str | None
+    how: str
+    """`ended`, `reset`, `cut off`, `client left`, `closed with code …`, or why nothing matched."""
+    body: bytes
+    """What the client sent."""
+
+
+class Server:
+    """Serves recordings. `served` are the latest requests that are over; `told` hears of each."""
+
+    def __init__(
+        self,
+        recordings: Recordings,
+        *,
+        speed: float = 1.0,
+        tls: ssl.SSLContext | None = None,
+        told: Callable[[Served], None] | None = None,
+    ) -> None:
+        """`speed`: how many times as fast as recorded; 0 sends everything at once."""
+        self.recordings = recordings
+        self.served: list[Served] = []
+        self.address: tuple[str, int] = ("", 0)
+        self._speed = speed
+        self._tls = tls
+        self._told = told
+        self._open: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a path."""
+        host, port = self.address
+        return f"{'https' if self._tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    @contextlib.asynccontextmanager
+    async def listening(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator["Server"]:
+        """Serve meanwhile; port 0 takes a free one. What still plays at the end is broken off. OSError where the address
+        is not to be had."""
+        server = await asyncio.start_server(self._connected, host, port, ssl=self._tls, backlog=1024)
+        self.address = server.sockets[0].getsockname()[:2]
+        try:
+            yield self
+        finally:
+            server.close()
+            for task in self._open:
+                task.cancel()
+            await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+        try:
+            with contextlib.suppress(ConnectionError, h11.RemoteProtocolError, ssl.SSLError, asyncio.CancelledError):
+                await Connection(reader, writer, self.recordings, self._speed, self._over).serve()
+        finally:
+            writer.close()
+
+    def _over(self, capture: Capture | None, asked: Asked, how: str) -> None:
+        served = Served(
+            asked.method, urlsplit(asked.target).path, None if capture is None else capture.id, how, asked.body
+        )
+        self.served.append(served)
+        del self.served[:-KEPT]
+        if self._told is not None:
+            self._told(served)
