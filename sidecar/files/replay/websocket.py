@@ -118,8 +118,8 @@ async def _act(capture: Capture, stage: _Stage, clock: Clock) -> str:
             return "client left"
         reached = _place(messages, number, kind, last)
         if reached is not None:
-            last, number = kind, reached + 1
             clock.set(messages[reached].at_ms)
+            last, number = kind, _behind(messages, reached, kind)
     end = capture.end
     if end.kind in ("open", "client_disconnect"):
         while await stage.message() is not _GONE:
@@ -139,13 +139,28 @@ async def _act(capture: Capture, stage: _Stage, clock: Clock) -> str:
 
 def _place(messages: list[MessagePart], number: int, kind: str, last: str) -> int | None:
     """Which of the recorded messages of the client's, from `number` to the next of the server's, one of this kind stands
-    for; None where it is one more of those before. So a client may send audio in more or fewer pieces than recorded."""
+    for; None where it is one more piece of what came before."""
     run = number
     while run < len(messages) and messages[run].sender == "client":
         if kind_of(messages[run].data()) == kind:
             return run
         run += 1
-    return None if kind == last else number
+    return None if kind == last and _is_piece(kind) else number
+
+
+def _behind(messages: list[MessagePart], reached: int, kind: str) -> int:
+    """Where it goes on: behind all pieces of the same, for a client may send audio in more or fewer than recorded."""
+    after = reached + 1
+    while _is_piece(kind) and after < len(messages) and messages[after].sender == "client":
+        if kind_of(messages[after].data()) != kind:
+            break
+        after += 1
+    return after
+
+
+def _is_piece(kind: str) -> bool:
+    """Whether messages of this kind are pieces of something longer."""
+    return kind in ("", "realtimeInput", "realtime_input") or kind.endswith(".append")
 
 
 def kind_of(data: str | bytes | bytearray) -> str:
