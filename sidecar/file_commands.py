@@ -1,11 +1,11 @@
 """The commands that read recorded exchanges: inspect, replay, fixtures."""
 
 import asyncio
-import json
 import ssl
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,10 @@ from sidecar.capture.interest import Chooser
 from sidecar.config import Settings, host_port, load_settings
 from sidecar.files.capture import Capture, CaptureError
 from sidecar.service import stop_on_signals
+
+if TYPE_CHECKING:
+    from sidecar.files.conformance import Reason
+    from sidecar.files.inspect import Form
 
 _FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 _CONFIG = click.option(
@@ -26,46 +30,35 @@ def _warn(said: object) -> None:
 
 @click.command()
 @_FILES
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line per exchange.")
+@click.option("--json", "form", flag_value="json", help="One JSON object a line per exchange.")
+@click.option("--markdown", "form", flag_value="markdown", help="Markdown, to be pasted into an issue.")
+@click.option("--text", "form", flag_value="text", default=True, help="For a terminal: the default.")
 @click.option("--show-content", is_flag=True, help="Include texts, tool arguments and error messages.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["warning", "breaks_clients", "outcome"]),
+    multiple=True,
+    help="Exit with 1 if any exchange shows a quirk of at least this severity, or an outcome but `complete`; repeatable.",
+)
 @_CONFIG
-def inspect(files: tuple[Path, ...], as_json: bool, show_content: bool, config: Path | None) -> None:
-    """Say what happened in recorded exchanges: capture files, or the raw output of `curl -N -i`.
+def inspect(
+    files: tuple[Path, ...], form: "Form", show_content: bool, fail_on: tuple["Reason", ...], config: Path | None
+) -> None:
+    """Say what happened in recorded exchanges, verdict first.
 
-    Streams that were recorded on both sides of a hop are compared, also across files.
+    FILE is a capture file, what `curl -N` prints (with -i or without), a HAR or a mitmproxy flow file; a folder stands
+    for the capture files in it, - for standard input. Of several files a comparison by endpoint is added. Streams that
+    were recorded on both sides of a hop are compared, also across files.
+
+    Exit code: 0; 1 if --fail-on found what it looks for; 2 where something could not be read, or for a mistake in the
+    command itself.
     """
-    from sidecar.files.hops import HeldReports, several_servers
-    from sidecar.files.inspect import inspect_source, lines_of
-    from sidecar.files.sources import sources
+    from sidecar.files.reporting import report_files
 
     settings = load_settings(file=config)
-    chooser = Chooser(settings.include, settings.exclude)
-    damaged = False
-    with sources(files) as found_files:
-        held = HeldReports() if several_servers(source.path for source in found_files) else None
-        for source in found_files:
-            try:
-                for found in inspect_source(source, settings.quirks, chooser, _warn):
-                    if isinstance(found, CaptureError):
-                        damaged = True
-                        _warn(found)
-                        continue
-                    for summary, said in lines_of(found, as_json=as_json, show_content=show_content):
-                        if held is None:
-                            _print(said)
-                        else:
-                            held.add(summary, said)
-            except CaptureError as error:
-                damaged = True
-                _warn(error)
-    for said in held.with_hops() if held is not None else ():
-        _print(said)
-    sys.exit(2 if damaged else 0)
-
-
-def _print(said: dict[str, object] | str) -> None:
-    # ASCII only: readers that split at U+2028 would tear a line apart.
-    click.echo(said if isinstance(said, str) else json.dumps(said))
+    sys.exit(
+        report_files(files, form, settings, fail_on=fail_on, show_content=show_content, echo=click.echo, warn=_warn)
+    )
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -10,6 +11,7 @@ from sidecar.capture.records import Chunk, Ended, Opened, Record, RequestBody, R
 from sidecar.exchange import Exchange
 from sidecar.files.capture import Capture, CaptureError, end_at, records_of
 from sidecar.files.curl import assumed_head, is_headless
+from sidecar.files.markdown import markdown_report, markdown_session
 from sidecar.files.sockets import SocketReport, is_socket, run_socket, session_object
 from sidecar.files.sources import Source, exchanges_of
 from sidecar.files.text import session_report, text_report
@@ -94,24 +96,29 @@ def feed(exchange: Exchange, record: Record) -> None:
         exchange.ended(record)
 
 
+Form = Literal["text", "json", "markdown"]
+
+
 def lines_of(
-    found: Summary | SocketReport, *, as_json: bool, show_content: bool
+    found: Summary | SocketReport, form: Form, *, show_content: bool
 ) -> Iterator[tuple[Summary | None, dict[str, object] | str]]:
     """What `inspect` prints: an object or a text per exchange, and of a WebSocket without any response one of its own."""
-    said = report if as_json else text_report
+    said = _FORMS[form]
     if isinstance(found, Summary):
         yield found, said(found, show_content=show_content)
         return
     session = found.session
     above = session_report(session, show_content=show_content)
+    if form == "markdown":
+        above = markdown_session(session, above)
     if not found.responses:
         own: dict[str, object] = {"id": session.id, "dialect": session.dialect, "session": session_object(session)}
-        yield None, own if as_json else above
+        yield None, own if form == "json" else above
     for number, summary in enumerate(found.responses):
-        if as_json:
-            yield summary, report(summary, show_content=show_content) | {"session": session_object(session)}
+        below = said(summary, show_content=show_content)
+        if isinstance(below, dict):
+            yield summary, below | {"session": session_object(session)}
         else:
-            below = text_report(summary, show_content=show_content)
             yield summary, below if number else f"{above}\n{below}"
 
 
@@ -164,3 +171,10 @@ def report(summary: Summary, *, show_content: bool) -> dict[str, object]:
     if show_content:
         found |= {"text": summary.text, "reasoning_text": summary.reasoning_text, "error": summary.error}
     return found
+
+
+_FORMS: dict[Form, Callable[..., dict[str, object] | str]] = {
+    "text": text_report,
+    "json": report,
+    "markdown": markdown_report,
+}

@@ -1,38 +1,29 @@
-"""The report of one exchange for a terminal: verdict first, then the ladder, what is odd, usage and tool calls."""
+"""The report of one exchange for a terminal: verdict first, then the timeline, what is odd, usage and tool calls."""
 
+from sidecar.files.findings import advice, buffering, gap_figures, ladder, quirk_rows, sparkline, usage, verdict
 from sidecar.files.plain import plain
 from sidecar.quirks.quirk import Severity
-from sidecar.quirks.registry import BY_ID
 from sidecar.stream.hop import Hop
 from sidecar.stream.session import SessionSummary
-from sidecar.stream.summary import MILESTONES, Summary
+from sidecar.stream.summary import Summary
 
-_ORDER = (Severity.BREAKS_CLIENTS, Severity.WARNING, Severity.INFO)
 _ODD = ("unknown_events", "malformed_messages", "unattributed_errors", "go_away", "heartbeats")
 """Counts of a WebSocket that are named where they are not zero."""
+_STRIP = 32
+"""Columns of the strip that shows where on the way to the end a rung of the ladder is."""
+UNTIMED = "no timing: the file does not say when chunks came"
 
 
 def text_report(summary: Summary, *, show_content: bool) -> str:
     """Several lines, without a line break at their end. What came over the wire is shown without control characters."""
-    lines = [
-        f"{plain(summary.id)}  {summary.outcome.upper()}",
-        f"  {summary.dialect} from {summary.server_address or 'unknown'}"
-        f", model {plain(summary.request_model or summary.response_model or 'unknown')}"
-        f", status {summary.status if summary.status is not None else 'none'}",
-        f"  finish reason {plain(summary.finish_reason or 'none')}, terminator {summary.terminator or 'none'}",
-    ]
-    if summary.socket is not None:
-        lines.append(
-            f"  in the WebSocket {plain(summary.socket)}, asked for by {summary.t0_source or 'nothing visible'}"
-        )
-    if summary.error is not None:
-        message = f": {plain(summary.error)}" if show_content else ""
-        lines.append(f"  error {plain(summary.error_type or 'without a type')}{message}")
-    lines += _ladder(summary)
+    lines = [f"{plain(summary.id)}  {summary.outcome.upper()}: {verdict(summary)}"]
+    if todo := advice(summary):
+        lines.append(f"  {todo}")
+    lines += [f"  {line}" for line in facts(summary, show_content=show_content)]
+    lines += [f"  {line}" for line in timeline(summary)]
     lines += _quirks(summary)
     if summary.usage is not None:
-        counts = ", ".join(f"{name} {count}" for name, count in summary.usage.items())
-        lines.append(f"  usage ({summary.usage_source}): {counts}")
+        lines.append(f"  usage ({summary.usage_source}): {usage(summary)}")
     for call in summary.tool_calls:
         arguments = f" {plain(call.arguments)}" if show_content else ""
         lines.append(f"  tool call {plain(call.name)}: {call.verdict}, {call.arguments_chars} characters{arguments}")
@@ -43,6 +34,41 @@ def text_report(summary: Summary, *, show_content: bool) -> str:
     if show_content and summary.transcript:
         lines.append(f"  transcript: {plain(summary.transcript)}")
     return "\n".join(lines)
+
+
+def facts(summary: Summary, *, show_content: bool) -> list[str]:
+    """What it was: dialect, server, model, status, how it finished."""
+    status = summary.status
+    lines = [
+        f"{summary.dialect} from {plain(summary.server_address or 'unknown')}"
+        f", model {plain(summary.request_model or summary.response_model or 'unknown')}"
+        f", status {status if status is not None else 'none' if summary.end == 'upstream_failed' else 'unknown'}",
+        f"finish reason {plain(summary.finish_reason or 'none')}, terminator {summary.terminator or 'none'}",
+    ]
+    if summary.socket is not None:
+        lines.append(f"in the WebSocket {plain(summary.socket)}, asked for by {summary.t0_source or 'nothing visible'}")
+    if summary.error is not None:
+        message = f": {plain(summary.error)}" if show_content else ""
+        lines.append(f"error {plain(summary.error_type or 'without a type')}{message}")
+    return lines
+
+
+def timeline(summary: Summary) -> list[str]:
+    """The ladder, each rung with a strip as long as its time, then the gaps between outputs."""
+    rungs = ladder(summary)
+    if not rungs:
+        return [UNTIMED]
+    whole = max(rungs[-1][0], 0.001)
+    lines = ["seconds from the request"]
+    lines += [f"{at:9.3f} {'─' * round(at / whole * _STRIP):<{_STRIP}} {names}" for at, names in rungs]
+    if summary.gaps.count:
+        lines.append(f"{summary.output_chunks} output chunks, gaps {gap_figures(summary)}")
+        if spark := sparkline(summary.gaps):
+            lines.append(f"{spark}  gaps in their order")
+        lines.append(f"buffering: {buffering(summary)}")
+    if summary.heartbeats:
+        lines.append(f"heartbeats: {summary.heartbeats}")
+    return lines
 
 
 def hop_report(hop: Hop) -> str:
@@ -86,25 +112,9 @@ def _signed(seconds: float | None) -> str:
     return "unknown" if seconds is None else f"{seconds * 1000:+.1f} ms"
 
 
-def _ladder(summary: Summary) -> list[str]:
-    if not summary.milestones:
-        return ["  no timing"]
-    reached = [f"{name} {summary.milestones[name]:.3f}" for name in MILESTONES if name in summary.milestones]
-    lines = [f"  seconds from the request: {', '.join(reached)}"]
-    gaps = summary.gaps
-    if gaps.count:
-        p50, p99 = gaps.percentile(0.5) or 0.0, gaps.percentile(0.99) or 0.0
-        lines.append(
-            f"  {summary.output_chunks} output chunks, gaps p50 {p50 * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms, "
-            f"longest {gaps.longest / 1e6:.1f} ms; buffering: {summary.buffering.verdict}"
-        )
-    return lines
-
-
 def _quirks(summary: Summary) -> list[str]:
-    rows = sorted((BY_ID[quirk] for quirk in summary.quirks), key=lambda row: (_ORDER.index(row.severity), row.id))
     lines = []
-    for row in rows:
+    for row in quirk_rows(summary):
         lines.append(f"  {row.severity}: {row.id}: {row.summary}")
         if row.severity is not Severity.INFO:
             lines += [f"    breaks: {row.breaks}", f"    guard: {row.guard}"]
