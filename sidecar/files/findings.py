@@ -8,6 +8,7 @@ import msgspec
 from sidecar.quirks.quirk import Quirk, Severity
 from sidecar.quirks.registry import BY_ID
 from sidecar.stream.gaps import Gaps
+from sidecar.stream.hop import CUT_REASONS, FILTER_REASONS
 from sidecar.stream.outcome import Outcome
 from sidecar.stream.summary import MILESTONES, Summary
 
@@ -15,6 +16,8 @@ ORDER = (Severity.BREAKS_CLIENTS, Severity.WARNING, Severity.INFO)
 COLUMNS = 60
 """Bars of a sparkline, at most."""
 
+_SILENCE = 10.0
+"""Seconds without output before a break from which a timeout is to be suspected."""
 _BARS = "▁▂▃▄▅▆▇█"
 _SHORT = 1.0
 """Milliseconds below which a gap is no time at all: the events came together."""
@@ -38,9 +41,8 @@ MEANINGS: dict[Outcome, Meaning] = {
         "Do not take what came for a whole answer: a clean end of the body proves nothing. Retry, or show it as cut off.",
     ),
     "upstream_reset": Meaning(
-        "the connection broke after the response head",
-        "Show what came as cut off and retry with backoff. If it broke after a silence, look for the idle timeout of a "
-        "hop that is as long.",
+        "the connection broke before the answer was over",
+        "Show what came as cut off, and retry only if nothing of it was acted on.",
     ),
     "upstream_failed": Meaning(
         "no response head came: refused, timed out, or TLS or name resolution failed",
@@ -48,8 +50,7 @@ MEANINGS: dict[Outcome, Meaning] = {
     ),
     "client_disconnect": Meaning(
         "the client left first",
-        "If nobody cancelled it, compare the client's timeout with the silence before the end. Whether the upstream "
-        "stopped generating is not visible here.",
+        "Whether the upstream stopped generating then is not visible here.",
     ),
     "error_event": Meaning(
         "an error inside the stream ended it",
@@ -78,6 +79,10 @@ MEANINGS: dict[Outcome, Meaning] = {
 
 def advice(summary: Summary) -> str:
     """What to do about how it ended; empty where nothing."""
+    if summary.outcome == "complete":
+        return _of_finish(summary.finish_reason)
+    if summary.outcome in ("upstream_reset", "client_disconnect"):
+        return MEANINGS[summary.outcome].advice + _of_silence(summary)
     if summary.outcome != "http_error":
         return MEANINGS[summary.outcome].advice
     status = summary.status or 0
@@ -86,6 +91,24 @@ def advice(summary: Summary) -> str:
     if status in (408, 409) or status >= 500:
         return "Retry with backoff, a few times only; it is the server that has to be mended."
     return "Mend the request: the same one will fail again."
+
+
+def _of_finish(reason: str | None) -> str:
+    """What a finish reason asks for though the stream is complete."""
+    if reason in CUT_REASONS:
+        return "It was cut by the length limit: what came is not the whole answer. Raise the limit, or ask it to go on."
+    if reason in FILTER_REASONS:
+        return "It was cut by a content filter: show that, instead of taking what came for the whole answer."
+    return ""
+
+
+def _of_silence(summary: Summary) -> str:
+    """Where it broke off after a silence, what that points to."""
+    end, last = summary.milestones.get("end"), summary.milestones.get("last_token", summary.milestones.get("headers"))
+    silent = end - last if end is not None and last is not None else 0.0
+    if silent < _SILENCE:
+        return ""
+    return f" It ended after {silent:.1f} s without output: look for a timeout that is as long, there or on the way."
 
 
 def verdict(summary: Summary) -> str:
