@@ -160,5 +160,28 @@ def _list(captures: Iterable[Capture]) -> None:
 
 @click.command()
 @_FILES
-def fixtures(files: tuple[Path, ...]) -> None:
-    """Not yet."""
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Write this exchange only; may be repeated.")
+@click.option("--overwrite", is_flag=True, help="Replace what an earlier run wrote there.")
+@_CONFIG
+def fixtures(
+    files: tuple[Path, ...], directory: Path, ids: tuple[str, ...], overwrite: bool, config: Path | None
+) -> None:
+    """Write recorded exchanges as fixtures for tests: one file for each into DIRECTORY, and an index.json.
+
+    Header values and query parameters that may hold secrets are redacted; bodies stay as they are. Serve them with
+    `sidecar replay DIRECTORY`, or in tests with sidecar.files.replay.Replay.
+    """
+    from sidecar.files.fixtures import FixturesError, write_fixtures
+    from sidecar.files.replay import NothingToReplay, Recordings
+
+    settings = load_settings(file=config)
+    try:
+        captures = Recordings(_read_all(files, settings), ids=ids).captures
+        allowed = frozenset(name.lower() for name in settings.allow_headers)
+        written = write_fixtures(captures, directory, settings.quirks, overwrite=overwrite, allow_headers=allowed)
+    except (FixturesError, NothingToReplay, CaptureError) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"cannot write {error.filename or directory}: {error.strerror or error}") from error
+    click.echo(f"{len(written)} exchanges and index.json in {directory}")

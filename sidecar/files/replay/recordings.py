@@ -47,7 +47,9 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 class _Recording(msgspec.Struct, frozen=True):
+    given: Capture
     capture: Capture
+    """The same as it is served: with a head, where that was not kept."""
     path: str
     query: list[tuple[str, str]]
     body: _Body
@@ -82,8 +84,8 @@ class Recordings:
 
     @property
     def captures(self) -> list[Capture]:
-        """What is served, in its order."""
-        return [recording.capture for recording in self._all]
+        """What is served, in its order and as it was given."""
+        return [recording.given for recording in self._all]
 
     def pick(self, asked: Asked) -> Capture | None:
         """The recording that answers, or None. Query, model, whether a stream is asked for and the whole body decide
@@ -154,10 +156,11 @@ def _recording(capture: Capture) -> _Recording:
     if capture.response is not None and not (200 <= capture.response.status <= 999 or is_socket(capture)):
         raise NothingToReplay(f"exchange {capture.id}: no server answers with status {capture.response.status}")
     headers = [(name.lower(), value) for name, value in capture.request.headers]
+    served = capture
     if is_headless(capture):
         head = assumed_head(b"".join(chunk.data() for chunk in capture.chunks))
-        capture = msgspec.structs.replace(capture, response=head)
-    return _Recording(capture, _path(url.path), _pairs(url.query), _body(raw, headers))
+        served = msgspec.structs.replace(capture, response=head)
+    return _Recording(capture, served, _path(url.path), _pairs(url.query), _body(raw, headers))
 
 
 def _path(path: str) -> str:
