@@ -33,10 +33,8 @@ def read_flows(file: BinaryIO, name: str) -> Iterator[Capture | CaptureError]:
             if not isinstance(flow, http.HTTPFlow):
                 continue
             if _not_kept(flow):
-                yield CaptureError(
-                    f"{name}: flow {number}: its body was streamed through the proxy and not stored "
-                    "(mitmproxy's stream_large_bodies, or an addon that streams); nothing to look at"
-                )
+                why = "it broke before it was complete" if flow.error else "it was streamed through the proxy"
+                yield CaptureError(f"{name}: flow {number}: mitmproxy did not store its body, for {why}")
             else:
                 yield _capture(flow)
     except FlowReadException as error:
@@ -44,7 +42,7 @@ def read_flows(file: BinaryIO, name: str) -> Iterator[Capture | CaptureError]:
 
 
 def _not_kept(flow: http.HTTPFlow) -> bool:
-    return flow.response is not None and flow.response.raw_content is None and flow.error is None
+    return flow.response is not None and flow.response.raw_content is None and flow.websocket is None
 
 
 def _capture(flow: http.HTTPFlow) -> Capture:

@@ -34,6 +34,8 @@ class _Header(msgspec.Struct):
 class _Content(msgspec.Struct):
     text: str | None = None
     encoding: str | None = None
+    size: int = -1
+    mimeType: str = ""  # noqa: N815
 
 
 class _PostData(msgspec.Struct):
@@ -102,9 +104,11 @@ def _capture(entry: _Entry, id: str) -> Capture:
     """One entry. ValueError where its body is damaged or was not saved."""
     asked, answer = entry.request, entry.response
     socket = answer.status == 101 or asked.url.startswith(("ws:", "wss:"))
-    body = b"" if socket else _bytes(answer.content.text, answer.content.encoding)
+    body = b"" if socket else _body(answer.content)
     sent = asked.postData
     kind = _end(answer)
+    if not body and not socket and 200 <= answer.status < 300:
+        raise ValueError("it has no body; export the HAR with content, and after the stream is over")
     return Capture(
         1,
         id,
@@ -122,11 +126,6 @@ def _capture(entry: _Entry, id: str) -> Capture:
         messages=[_message(each, entry.startedDateTime) for each in entry.messages if each.opcode < _CONTROL_FRAMES],
         timed=False,
     )
-
-
-def has_body(capture: Capture) -> bool:
-    """Whether there is anything to judge: a 200 without a body is one that was not saved."""
-    return bool(capture.chunks or capture.messages or capture.response is None or capture.response.status >= 300)
 
 
 def _response(answer: _Response, *, keep_length: bool) -> ResponsePart:
@@ -158,6 +157,22 @@ def _bytes(text: str | None, encoding: str | None) -> bytes:
         return base64.b64decode(text or "", validate=True)
     except binascii.Error as error:
         raise ValueError(f"bad base64: {error}") from error
+
+
+def _body(content: _Content) -> bytes:
+    """A body; where bytes were written as if they were Latin-1 (mitmproxy does so without a charset) those bytes."""
+    binary = content.mimeType.startswith("application/vnd.amazon.eventstream")
+    data = _bytes(content.text, content.encoding)
+    if content.encoding is None and content.text is not None and (binary or len(data) != content.size):
+        try:
+            latin = content.text.encode("latin-1")
+        except UnicodeEncodeError:
+            latin = b""
+        if binary or len(latin) == content.size:
+            if content.text and not latin:
+                raise ValueError("its body is binary, and was spoiled when the HAR was written")
+            return latin
+    return data
 
 
 def _chunk(body: bytes) -> ChunkPart:

@@ -14,7 +14,7 @@ import msgspec
 from sidecar.capture.interest import Chooser, Interest
 from sidecar.files.capture import Capture, CaptureError, read_captures
 from sidecar.files.curl import is_curl_output, read_bare_body, read_curl
-from sidecar.files.har import has_body, read_har
+from sidecar.files.har import read_har
 from sidecar.framing.table import sniff
 
 KINDS = "a capture file, what `curl -N` prints (with or without -i), a HAR or a mitmproxy flow file"
@@ -157,10 +157,7 @@ def _of_interest(
         if chooser is not None and not _interests(capture, chooser):
             continue
         taken += 1
-        if has_body(capture):
-            yield capture
-        else:
-            yield CaptureError(f"{source.name}: exchange {capture.id}: its body was not saved; nothing to look at")
+        yield capture
     if total and not taken:
         yield CaptureError(
             f"{source.name}: none of its {total} exchanges is an LLM's; `include` names others (--config)"
