@@ -116,7 +116,7 @@ def _capture(entry: _Entry, id: str) -> Capture:
             asked.method,
             asked.url,
             _version(asked.httpVersion),
-            [*_headers(asked.headers)],
+            _asked_headers(asked, socket),
             None if sent is None else Payload.of(_bytes(sent.text, sent.encoding)),
         ),
         EndPart("open" if socket and kind == "eof" else kind, _last(entry), answer.error or ""),
@@ -135,6 +135,13 @@ def _response(answer: _Response, *, keep_length: bool) -> ResponsePart:
 
 def _headers(headers: list[_Header]) -> Headers:
     return [(each.name, each.value) for each in headers if not each.name.startswith(":")]
+
+
+def _asked_headers(asked: _Request, socket: bool) -> Headers:
+    """Headers of the request; browsers leave out what asks for a WebSocket."""
+    headers = _headers(asked.headers)
+    upgrade = socket and not any(name.lower() == "upgrade" for name, _ in headers)
+    return [*headers, *([("upgrade", "websocket")] if upgrade else [])]
 
 
 def _version(version: str) -> str:

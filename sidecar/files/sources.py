@@ -167,7 +167,10 @@ def _of_interest(
 
 
 def _interests(capture: Capture, chooser: Chooser) -> bool:
-    url = urlsplit(capture.request.url)
+    try:
+        url = urlsplit(capture.request.url)
+    except ValueError:
+        return True  # whoever reads it on says so
     headers = {name.lower(): value for name, value in capture.response.headers} if capture.response else {}
     if capture.response is not None and capture.response.status == 101:
         return chooser.of_socket(url.hostname or "", url.path) is not Interest.NO
