@@ -12,7 +12,6 @@ import click
 from sidecar.capture.interest import Chooser
 from sidecar.config import Settings, host_port, load_settings
 from sidecar.files.capture import Capture, CaptureError
-from sidecar.service import stop_on_signals
 
 if TYPE_CHECKING:
     from sidecar.files.conformance import Reason
@@ -121,6 +120,7 @@ def _read_all(files: Iterable[Path], settings: Settings) -> Iterator[Capture]:
 
 async def _serve(recordings: object, where: tuple[str, int], speed: float, certificate: Path | None) -> None:
     from sidecar.files.replay import Recordings, Served, Server
+    from sidecar.service import stop_on_signals
 
     assert isinstance(recordings, Recordings)
 

@@ -1,48 +1,29 @@
-"""Recordings served again over real sockets: bytes, chunks, endings; and the verdicts that `sidecar run` reaches of them."""
+"""Recordings served again over real sockets: bytes, chunks, endings, and the command that serves them."""
 
 import asyncio
 import dataclasses
 import json
 import socket
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 import pytest_asyncio
 from click.testing import CliRunner
-from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
 
 from sidecar.cli import cli
-from sidecar.files.capture import Capture
-from sidecar.files.inspect import inspect_capture, report
 from sidecar.files.replay import Recordings, Server
 from sidecar.files.replay.recordings import BY_ID
-from sidecar.files.sockets import SocketReport
-from sidecar.stream.summary import Summary
-from sidecar.thresholds import QuirkThresholds
-from tests import sockets as socket_corpus
 from tests.corpus import CORPUS, captures
 from tests.live.exchanges import Exchange, corpus, end_to_end
-from tests.live.processes import BIN, program, sidecar_run
+from tests.live.processes import BIN, program
 from tests.live.raw_client import Answer, Client, ask, ask_all
+from tests.live.replayed import named, truth, with_end
 from tests.live.scrape import wait_until
-from tests.live.sdks.answers import Observer
 from tests.live.tls import Certificate, trusting
-from tests.test_corpus import READ_DEPENDENT
 
 ENDINGS = {"eof": "eof", "reset": "broken", "hang": "hanging", "client_leaves": "left"}
-AT_ONCE = READ_DEPENDENT | {"long_gap", "long_prefill_silence", "heartbeat_gap_long", "eof_delayed_after_terminator"}
-"""What only the recorded times show; a replay at once has others."""
 in_module_loop = pytest.mark.asyncio(loop_scope="module")
-
-
-def named(exchange: Exchange) -> Exchange:
-    """An exchange whose request says which recording it wants."""
-    return dataclasses.replace(exchange, request_headers=(*exchange.request_headers, (BY_ID, exchange.id)))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -106,10 +87,6 @@ async def test_each_recorded_chunk_is_one_http_chunk(server: Server, case: str) 
     assert chunk_sizes(wire) == [*recorded, *([0] if captures()[case].end.kind == "eof" else [])]
 
 
-def with_end(capture: Capture, **changes: Any) -> Capture:
-    return msgspec.structs.replace(capture, end=msgspec.structs.replace(capture.end, **changes))
-
-
 @pytest.mark.parametrize(
     ("error", "ending"), [("", "RST"), ("peer closed connection without … (incomplete chunked read)", "FIN")]
 )
@@ -141,17 +118,40 @@ async def test_nothing_comes_before_its_time(speed: float) -> None:
 
 
 @in_module_loop
+async def test_a_body_that_the_close_of_the_connection_ended_does_so_again() -> None:
+    capture = captures()["a02-overloaded-mid-stream"]
+    assert capture.response is not None
+    old = msgspec.structs.replace(capture, response=msgspec.structs.replace(capture.response, http_version="HTTP/1.0"))
+    async with Server(Recordings([old]), speed=0).listening() as server:
+        wire, how = await asyncio.to_thread(raw, server, capture.id)
+    head, _, body = wire.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head.lower()
+    assert body == b"".join(chunk.data() for chunk in capture.chunks)
+    assert how == "FIN"
+
+
+@in_module_loop
+async def test_a_recorded_length_is_kept_only_where_it_is_true() -> None:
+    capture = captures()["n23-content-length-sse"]
+    assert capture.response is not None
+    size = sum(len(chunk.data()) for chunk in capture.chunks)
+    for length, kept in ((size, True), (size + 5, False), (size - 5, False)):
+        headers = [("content-type", "text/event-stream"), ("Content-Length", str(length))]
+        told = msgspec.structs.replace(capture, response=msgspec.structs.replace(capture.response, headers=headers))
+        async with Server(Recordings([told]), speed=0).listening() as server:
+            wire, _ = await asyncio.to_thread(raw, server, capture.id)
+        head = wire.partition(b"\r\n\r\n")[0].lower()
+        assert (f"content-length: {length}".encode() in head, b"transfer-encoding: chunked" in head) == (kept, not kept)
+
+
+@in_module_loop
 async def test_the_hang_lasts_as_long_as_the_client_stays(server: Server) -> None:
     exchange = named(next(each for each in corpus() if each.end == "hang"))
     before = len(server.served)
     answer = await ask(server.address, exchange, linger=0.5)
     assert answer.ending == "hanging"
-    await wait_until(lambda: _true(len(server.served) > before), what="the end of the exchange")
+    await wait_until(lambda: truth(len(server.served) > before), what="the end of the exchange")
     assert (server.served[-1].id, server.served[-1].how) == (exchange.id, "client left")
-
-
-async def _true(value: bool) -> bool:
-    return value
 
 
 @in_module_loop
@@ -184,210 +184,6 @@ async def test_over_tls(certificate: Certificate) -> None:
         assert server.url.startswith("https://127.0.0.1:")
         answer = await ask(server.address, exchange, trusting(certificate.path))
     assert answer.body == exchange.body
-
-
-# The verdicts of `sidecar run` in front of it
-
-
-@dataclasses.dataclass
-class Verdicts:
-    """What the sidecar said of each capture."""
-
-    summaries: dict[str, Summary]
-
-    def of(self, case: str) -> dict[str, Any]:
-        said: dict[str, Any] = json.loads(msgspec.json.encode(report(self.summaries[case], show_content=True)))
-        return said
-
-
-async def through_the_sidecar(folder: Path, speed: float, exchanges: list[Exchange]) -> Verdicts:
-    """Replay these with `sidecar run` in front; told apart by a trace id that each request has."""
-    observer = Observer(folder / "s")
-    summaries: list[Summary] = []
-    observer.analyzer.listeners.append(summaries.append)
-    await observer.receiver.start()
-    traced = {f"00-{number:032x}-{1:016x}-01": exchange.id for number, exchange in enumerate(exchanges, 1)}
-    asked = [
-        dataclasses.replace(named(each), request_headers=(*named(each).request_headers, ("traceparent", trace)))
-        for trace, each in zip(traced, exchanges, strict=True)
-    ]
-    recordings = Recordings(captures()[each.id] for each in exchanges)
-    async with Server(recordings, speed=speed).listening() as server:
-        to = ("--upstream", server.url, "--socket", observer.analyzer.settings.socket or "")
-        async with sidecar_run(*to) as sidecar:
-            await ask_all(sidecar.proxy, asked)
-            await wait_until(lambda: _true(len(summaries) >= len(asked)), what="all verdicts")
-    await observer.receiver.stop()
-    return Verdicts({traced[summary.traceparent or ""]: summary for summary in summaries})
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
-    return await through_the_sidecar(tmp_path_factory.mktemp("v"), 0, list(corpus()))
-
-
-def of_the_file(capture: Capture) -> dict[str, Any]:
-    found = inspect_capture(capture, QuirkThresholds())
-    assert isinstance(found, Summary)
-    said: dict[str, Any] = json.loads(msgspec.json.encode(report(found, show_content=True)))
-    return said
-
-
-TIMES = {"id", "milestones_ms", "gaps_ms", "buffering"}
-
-
-@pytest.mark.parametrize("case", sorted(captures()))
-@in_module_loop
-async def test_the_verdict_on_a_replay_is_that_on_the_recording(verdicts: Verdicts, case: str) -> None:
-    capture = captures()[case]
-    if capture.end.kind == "open":  # the client of the test leaves in the end
-        capture = with_end(capture, kind="client_disconnect")
-    live, file = verdicts.of(case), of_the_file(capture)
-    different = {
-        name: (file[name], live[name]) for name in file.keys() - TIMES - {"quirks"} if live[name] != file[name]
-    }
-    assert different == {}
-    assert set(live["quirks"]) ^ set(file["quirks"]) <= AT_ONCE
-
-
-PACED = [
-    "m05-usage-tail-after-finish",
-    "n14-clumped-delivery",
-    "n15-fixed-4k-buffer",
-    "n2-an-brotli-unflushed",
-    "n2-bc-all-frames-in-one-read",
-    "n2-long-bedrock-converse-tcp-segments",
-    "n2-re-zstd-unflushed",
-    "n23-content-length-sse",
-]
-
-
-@in_module_loop
-async def test_in_time_the_verdict_on_buffering_is_the_same_too(tmp_path: Path) -> None:
-    played = await through_the_sidecar(tmp_path, 1.0, [each for each in corpus() if each.id in PACED])
-    for case in PACED:
-        live, file = played.of(case), of_the_file(captures()[case])
-        assert (case, live["buffering"]["verdict"]) == (case, file["buffering"]["verdict"])
-        assert set(live["quirks"]) >= set(file["quirks"]) & {"buffered_delivery", "burst_delivery"}
-        for name in ("first_token", "last_token", "end"):
-            assert live["milestones_ms"][name] >= file["milestones_ms"][name] - 1, (case, name)
-
-
-# WebSockets
-
-
-SOCKETS = {case: each for case, each in socket_corpus.captures().items() if each.response is not None}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sockets() -> AsyncIterator[Server]:
-    async with Server(Recordings(SOCKETS.values()), speed=0).listening() as server:
-        yield server
-
-
-async def converse(address: tuple[str, int], capture: Capture) -> tuple[list[bytes | str], int | None, str]:
-    """The client's part: what came, and how the socket was closed."""
-    url = urlsplit(capture.request.url)
-    target = url.path + (f"?{url.query}" if url.query else "")
-    offered = dict(capture.request.headers).get("sec-websocket-protocol", "")
-    names: Any = [name.strip() for name in offered.split(",") if name.strip()] or None
-    came: list[bytes | str] = []
-    async with connect(
-        f"ws://{address[0]}:{address[1]}{target}",
-        additional_headers={BY_ID: capture.id},
-        subprotocols=names,
-        proxy=None,
-        max_size=None,
-    ) as client:
-        try:
-            for message in capture.messages:
-                if message.sender == "client":
-                    await client.send(message.data() if message.binary else message.data().decode())
-                else:
-                    came.append(await asyncio.wait_for(client.recv(), 20))
-            if capture.end.kind in ("client_disconnect", "open"):
-                await client.close(capture.end.code or 1000, capture.end.reason)
-            else:
-                came.append(await asyncio.wait_for(client.recv(), 20))
-        except ConnectionClosed:
-            pass
-    return came, client.close_code, client.close_reason or ""
-
-
-@pytest.mark.parametrize("case", SOCKETS)
-@in_module_loop
-async def test_the_server_of_a_socket_says_what_it_said(sockets: Server, case: str) -> None:
-    capture = SOCKETS[case]
-    came, code, reason = await converse(sockets.address, capture)
-    sent = [message for message in capture.messages if message.sender == "server"]
-    assert came == [message.data() if message.binary else message.data().decode() for message in sent]
-    assert code == (capture.end.code or 1000)
-    assert reason == capture.end.reason
-
-
-@in_module_loop
-async def test_a_client_may_send_its_audio_in_other_pieces_than_were_recorded() -> None:
-    once = SOCKETS["rt10-barge-in-server-vad"]
-    thrice = [copy for each in once.messages for copy in [each] * (3 if b".append" in each.data() else 1)]
-    more = msgspec.structs.replace(once, messages=thrice)
-    assert len(more.messages) > len(once.messages)
-    for recorded, sent in ((once, more), (more, once)):
-        async with Server(Recordings([recorded]), speed=0).listening() as server:
-            came, _, _ = await converse(server.address, sent)
-        assert len(came) == sum(each.sender == "server" for each in once.messages)
-
-
-@in_module_loop
-async def test_answers_of_a_socket_follow_the_messages_they_answer() -> None:
-    """The client takes longer than the recorded one: what it asks for comes as long after that as it did."""
-    capture = SOCKETS["ot02-plain-websocket"]
-    pauses = [each.at_ms for each in capture.messages]
-    late = 0.5
-    async with Server(Recordings([capture]), speed=1).listening() as server:
-        url = f"ws://{server.address[0]}:{server.address[1]}{urlsplit(capture.request.url).path}"
-        async with connect(url, proxy=None) as client:
-            await asyncio.wait_for(client.recv(), 20)
-            await asyncio.sleep(late)
-            begun = asyncio.get_running_loop().time()
-            asked, answered = [each for each in capture.messages if each.at_ms > pauses[0]][:2]
-            await client.send(asked.data().decode())
-            await asyncio.wait_for(client.recv(), 20)
-            assert asyncio.get_running_loop().time() - begun >= (answered.at_ms - asked.at_ms) / 1000
-
-
-@in_module_loop
-async def test_the_verdicts_on_responses_in_sockets_are_those_on_the_recording(short_path: Path) -> None:
-    observer = Observer(short_path / "s")
-    summaries: list[Summary] = []
-    observer.analyzer.listeners.append(summaries.append)
-    await observer.receiver.start()
-    async with Server(Recordings(SOCKETS.values()), speed=0).listening() as server:
-        to = ("--upstream", server.url, "--socket", observer.analyzer.settings.socket or "")
-        async with sidecar_run(*to) as sidecar:
-            for number, (case, capture) in enumerate(SOCKETS.items(), 1):
-                await converse(sidecar.proxy, capture)
-                await wait_until(lambda n=number: _true(_closed(observer) >= n), what=f"the end of {case}")  # type: ignore[misc]
-                live = sorted(summaries, key=lambda summary: summary.opened_at)
-                summaries.clear()
-                assert [_essence(each) for each in live] == [_essence(each) for each in _responses(capture)], case
-    await observer.receiver.stop()
-
-
-def _closed(observer: Observer) -> float:
-    return observer.scrape().total("llm_websocket_sessions_total")
-
-
-def _responses(capture: Capture) -> tuple[Summary, ...]:
-    if capture.end.kind == "open":
-        capture = with_end(capture, kind="client_disconnect", code=1000)
-    found = inspect_capture(capture, QuirkThresholds())
-    assert isinstance(found, SocketReport)
-    return found.responses
-
-
-def _essence(summary: Summary) -> tuple[object, ...]:
-    calls = [(call.name, call.verdict) for call in summary.tool_calls]
-    return summary.response_id, summary.outcome, summary.finish_reason, summary.usage, summary.text, calls
 
 
 # The command

@@ -23,7 +23,7 @@ from tests.corpus import captures
 from tests.live.exchanges import corpus
 from tests.live.processes import BIN, program
 from tests.live.raw_client import ask
-from tests.live.test_replay import SOCKETS, converse, named
+from tests.live.replayed import SOCKETS, converse, named
 
 PLAYED = [exchange for exchange in corpus() if exchange.end == "eof"][::5]
 WITHOUT = [exchange for exchange in corpus() if exchange.id in ("e19-empty-200", "n2-co-reset")]
