@@ -124,15 +124,16 @@ def read_captures(path: Path, name: str = "") -> Iterator[Capture | CaptureError
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield _read_line(line, f"{name or path}:{number}")
+                    yield read_capture(line, f"{name or path}:{number}")
     except OSError as error:
         raise CaptureError(f"{name or path}: {error.strerror or error}") from error
 
 
-def _read_line(line: bytes, where: str) -> Capture | CaptureError:
+def read_capture(line: bytes, where: str) -> Capture | CaptureError:
+    """One exchange, or what is wrong with it; `where` it stands."""
     try:
         capture = _decode(line)
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         version = _version_of(line)
         if version is not None and version != VERSION:
             return _version_error(where, version)
@@ -145,7 +146,7 @@ def _read_line(line: bytes, where: str) -> Capture | CaptureError:
 def _version_of(line: bytes) -> int | None:
     try:
         value: Any = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     version = value.get("v") if isinstance(value, dict) else None
     return version if isinstance(version, int) else None

@@ -90,13 +90,13 @@ def read_har(data: bytes, name: str, stem: str) -> Iterator[Capture | CaptureErr
     """The exchanges of a HAR; ids are its name and the position in it. Raises CaptureError where it is none."""
     try:
         entries = _decode(data.removeprefix(b"\xef\xbb\xbf")).log.entries
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CaptureError(f"{name}: begins like a HAR file, but is none: {error}") from error
     for number, raw in enumerate(entries, 1):
         where = f"{name}: entry {number}"
         try:
             yield _capture(_decode_entry(raw), f"{stem}-{number}")
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             yield CaptureError(f"{where}: {error}")
 
 

@@ -48,7 +48,7 @@ def several_servers(paths: Iterable[Path]) -> bool:
 def _server_of(line: bytes) -> str | None:
     try:
         return urlsplit(_decode(line).request.url).netloc or None
-    except (msgspec.MsgspecError, UnicodeError, ValueError):
+    except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError):
         return None
 
 

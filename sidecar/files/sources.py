@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sidecar.capture.interest import Chooser, Interest
-from sidecar.files.capture import Capture, CaptureError, read_captures
+from sidecar.files.capture import Capture, CaptureError, read_capture, read_captures
 from sidecar.files.curl import is_curl_output, read_bare_body, read_curl
 from sidecar.files.har import read_har
 from sidecar.framing.table import sniff
@@ -24,7 +23,9 @@ _START = 64 * 1024
 _LARGEST = 1024 * 1024 * 1024
 _FLOWS = re.compile(rb"\d{1,12}:")
 _HAR = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{\s*\"log\"\s*:")
-_LINE = re.compile(rb"^\s*\{.*?\"(?:v\"\s*:\s*\d|request\"\s*:\s*\{|chunks\"\s*:\s*\[)", re.MULTILINE)
+_LINE = re.compile(rb"^[ \t]*\{.*?\"(?:v\"\s*:\s*\d|request\"\s*:\s*\{|chunks\"\s*:\s*\[)", re.MULTILINE)
+_INDENTED = re.compile(rb"\s*\{\s*\"v\"\s*:\s*\d")
+"""One exchange that somebody's tool spread over many lines."""
 _COMPRESSED = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"PK\x03\x04": "unzip"}
 
 
@@ -63,7 +64,10 @@ def sources(files: Iterable[str | Path]) -> Iterator[list[Source]]:
 def _spooled() -> Iterator[str]:
     """Standard input as a file: it can be read but once."""
     with tempfile.NamedTemporaryFile(prefix="sidecar-") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
+        while data := sys.stdin.buffer.read(1 << 20):
+            if file.tell() > _LARGEST:
+                raise CaptureError(f"{STDIN}: larger than {_LARGEST >> 30} GiB")
+            file.write(data)
         file.flush()
         yield file.name
 
@@ -91,10 +95,10 @@ def exchanges_of(
         yield from _of_interest(_har(source), source, chooser, note)
     elif _LINE.search(start):
         yield from read_captures(source.path, source.name)
+    elif _INDENTED.match(start):
+        yield read_capture(_whole(source), source.name)
     elif _is_body(start):
         yield read_bare_body(source.stem, _whole(source))
-    elif start.lstrip().startswith(b"{"):
-        yield from read_captures(source.path, source.name)
     else:
         how = next(
             (f"; it is compressed: {tool} it first" for mark, tool in _COMPRESSED.items() if start.startswith(mark)), ""

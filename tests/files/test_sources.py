@@ -178,7 +178,11 @@ GOOD = (CORPUS / "streams.jsonl").read_bytes().split(b"\n")[0]
         (b"", "FILE: empty; give a capture file"),
         (b"nonsense", "FILE: not a capture file, what `curl -N` prints"),
         (b"\x1f\x8b\x08\0" + GOOD, "it is compressed: gunzip it first"),
-        (b'{"some": "json"}', "FILE:1: not an exchange of a capture file"),
+        (b'{"some": "json"}', "FILE: not a capture file, what `curl -N` prints"),
+        (b'{\n "some": "json",\n "more": "of it"\n}', "FILE: not a capture file, what `curl -N` prints"),
+        (b'{"v":1,"x":' + b"[" * 99_999, "FILE:1: not an exchange of a capture file: maximum recursion depth"),
+        (b'{"log":{"entries":[' + b"[" * 99_999, "FILE: begins like a HAR file, but is none: maximum recursion depth"),
+        (b'{\n "v": 1,\n "id": 7\n}', "FILE: not an exchange of a capture file"),
         (b'{"log": {}}', "FILE: begins like a HAR file, but is none"),
         (b'{"log": {"entries": [', "FILE: begins like a HAR file, but is none"),
         (b"12:nonsense,", "FILE: flow 1: "),
@@ -208,6 +212,12 @@ def test_damaged_lines_are_told_by_number_and_the_rest_is_read(tmp_path: Path) -
     where = [line.removeprefix(f"sidecar: {file}:").partition(":")[0] for line in result.stderr.splitlines()]
     assert where == ["1", "4", "5", " exchange a02-overloaded-mid-stream", "7"]
     assert getattr(result.exception, "code", None) == 2
+
+
+def test_an_exchange_that_was_spread_over_many_lines_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "pretty.json"
+    file.write_text(json.dumps(json.loads(GOOD), indent=2))
+    assert [found["id"] for found in said(file)] == ["a02-overloaded-mid-stream"]
 
 
 def test_folders_and_files_that_are_not_there(tmp_path: Path) -> None:

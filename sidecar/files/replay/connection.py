@@ -47,8 +47,8 @@ class Refused(Exception):
 
 
 class Connection:
-    """The server's end of one connection. `told` hears of each exchange that is over: its recording (None where nothing
-    matched), the request, and how it ended."""
+    """The server's end of one connection. `begin` is told of each request and its recording (None where nothing matched)
+    before the first byte of the answer; what it returns is told how the exchange ended."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Connection:
         writer: asyncio.StreamWriter,
         recordings: Recordings,
         speed: float,
-        told: Callable[[Capture | None, Asked, str], None],
+        begin: Callable[[Capture | None, Asked], Callable[[str], None]],
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._recordings = recordings
         self._speed = speed
-        self._told = told
+        self._begin = begin
         self._http = h11.Connection(h11.SERVER)
 
     async def serve(self) -> None:
@@ -107,18 +107,19 @@ class Connection:
 
     async def _answer(self, asked: Asked) -> None:
         capture = self._recordings.pick(asked)
+        over = self._begin(capture, asked)
         if capture is None:
             words = self._recordings.why_not(asked)
             await self._json(
                 404, {"error": {"message": words, "type": "no_recording"}, "recorded": self._recordings.places}
             )
-            self._told(None, asked, words)
+            over(words)
             return
         how = "client left"
         try:
             how = await self._play(capture, asked)
         finally:
-            self._told(capture, asked, how)
+            over(how)
 
     async def _play(self, capture: Capture, asked: Asked) -> str:
         clock = Clock(self._speed)

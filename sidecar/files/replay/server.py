@@ -16,21 +16,22 @@ from sidecar.files.replay.recordings import Asked, Recordings
 KEPT = 10_000
 
 
-class Served(msgspec.Struct, frozen=True):
-    """One request that was answered. `id` is that of the recording, None where nothing matched."""
+class Served(msgspec.Struct):
+    """One request that came. `id` is that of the recording, None where nothing matched."""
 
     method: str
     path: str
     """Without query: that may hold secrets."""
     id: str | None
-    how: str
-    """`ended`, `reset`, `cut off`, `client left`, `closed with code …`, or why nothing matched."""
     body: bytes
     """What the client sent."""
+    how: str = "playing"
+    """How it ended: `ended`, `reset`, `cut off`, `client left`, `closed with code …`, or why nothing matched."""
 
 
 class Server:
-    """Serves recordings. `served` are the latest requests that are over; `told` hears of each."""
+    """Serves recordings. `served` are the latest requests in the order of their coming, each there before the first byte
+    of its answer is; `told` hears of each when it is over."""
 
     def __init__(
         self,
@@ -76,15 +77,19 @@ class Server:
         task.add_done_callback(self._open.discard)
         try:
             with contextlib.suppress(ConnectionError, h11.RemoteProtocolError, ssl.SSLError, asyncio.CancelledError):
-                await Connection(reader, writer, self.recordings, self._speed, self._over).serve()
+                await Connection(reader, writer, self.recordings, self._speed, self._begin).serve()
         finally:
             writer.close()
 
-    def _over(self, capture: Capture | None, asked: Asked, how: str) -> None:
-        served = Served(
-            asked.method, urlsplit(asked.target).path, None if capture is None else capture.id, how, asked.body
-        )
+    def _begin(self, capture: Capture | None, asked: Asked) -> Callable[[str], None]:
+        path = urlsplit(asked.target).path
+        served = Served(asked.method, path, None if capture is None else capture.id, asked.body)
         self.served.append(served)
         del self.served[:-KEPT]
-        if self._told is not None:
-            self._told(served)
+
+        def over(how: str) -> None:
+            served.how = how
+            if self._told is not None:
+                self._told(served)
+
+        return over

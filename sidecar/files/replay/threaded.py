@@ -52,7 +52,7 @@ class Replay:
 
     @property
     def served(self) -> list[Served]:
-        """The requests that are over, in the order of their ends."""
+        """The requests that came, in their order."""
         return list(self._server.served)
 
     def __enter__(self) -> Self:
