@@ -31,7 +31,7 @@ def _warn(said: object) -> None:
 @_FILES
 @click.option("--json", "form", flag_value="json", help="One JSON object a line per exchange.")
 @click.option("--markdown", "form", flag_value="markdown", help="Markdown, to be pasted into an issue.")
-@click.option("--text", "form", flag_value="text", default=True, help="For a terminal: the default.")
+@click.option("--text", "form", flag_value="text", default="text", help="For a terminal: the default.")
 @click.option("--show-content", is_flag=True, help="Include texts, tool arguments and error messages.")
 @click.option(
     "--fail-on",

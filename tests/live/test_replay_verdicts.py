@@ -90,7 +90,6 @@ async def test_the_verdict_on_a_replay_is_that_on_the_recording(verdicts: Verdic
 
 
 PACED = [
-    "m05-usage-tail-after-finish",
     "n14-clumped-delivery",
     "n15-fixed-4k-buffer",
     "n2-an-brotli-unflushed",

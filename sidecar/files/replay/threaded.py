@@ -80,7 +80,7 @@ class Replay:
             async with self._server.listening(*self._where):
                 self._ready.set()
                 await self._leave.wait()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, the thread that waits for the server raises it
             self._failed = error
         finally:
             self._ready.set()
