@@ -17,8 +17,8 @@ from sidecar.stream.summary import Summary
 from sidecar.thresholds import QuirkThresholds
 
 INDEX = "index.json"
-_ORDER = ("v", "id", "started_at", "timed", "request", "response", "chunks", "messages", "end")
-_ABSENT: dict[str, Any] = {"started_at": "", "timed": True, "response": None, "messages": []}
+_FIRST = ("v", "id", "started_at", "timed")
+_LAST = ("request", "response", "chunks", "messages", "end")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]+", re.IGNORECASE)
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_CHARS = 90
@@ -80,7 +80,10 @@ def _written(directory: Path) -> set[str]:
 def line_of(capture: Capture) -> bytes:
     """An exchange as a line of a capture file, what is absent left out."""
     given: dict[str, Any] = msgspec.to_builtins(capture)
-    value = {name: given[name] for name in _ORDER if given[name] != _ABSENT.get(name, given)}
+    others = [name for name in given if name not in _FIRST + _LAST]
+    value = {name: given[name] for name in (*_FIRST, *others, *_LAST) if given[name] not in (None, "", [])}
+    if capture.timed:
+        del value["timed"]
     for part in (value["request"], value.get("response", {}), value["end"]):
         for name in [name for name, held in part.items() if held is None or held == ""]:
             del part[name]
