@@ -2,12 +2,14 @@
 
 bench/field_notes/servers.toml says which servers there are, how each is started and what it is asked. A real
 `sidecar run` is put in front of each that answers, the requests go through it, and what it says of them becomes the table.
-A server that does not answer keeps the table it has. Recorded answers are read as `sidecar inspect` reads them.
+A server that does not answer keeps the table it has. Recorded answers are read as `sidecar inspect` reads them. Where a
+gateway has the sidecar behind it, too (`behind`), the table says what the gateway did to each stream.
 """
 
 import contextlib
 import datetime
 import importlib.metadata
+import itertools
 import os
 import subprocess
 import sys
@@ -34,6 +36,10 @@ CAPTURES = PROJECT / "tests" / "fixtures" / "captures"
 
 SEVERITIES = {Severity.BREAKS_CLIENTS: "breaks clients", Severity.WARNING: "warning", Severity.INFO: "info"}
 HEAD = ("request", "dialect", "outcome", "terminator", "finish reason", "usage", "buffering", *SEVERITIES.values())
+HOP_HEAD = (
+    *("request", "joined by", "first token", "request", "end", "ratio of the gaps", "tokens' chunks", "bytes"),
+    *("finish reason", "changes", "quirks added", "quirks removed"),
+)
 
 type Finding = dict[str, Any]
 """What the sidecar says of one exchange: a row of /api/streams, or of `inspect --json`."""
@@ -47,6 +53,13 @@ class Ask(msgspec.Struct, frozen=True):
     model: str | None = None
 
 
+class Behind(msgspec.Struct, frozen=True):
+    """A second tap: the gateway's upstream is at `port`, where the sidecar listens in front of `url`."""
+
+    port: int
+    url: str
+
+
 class Server(msgspec.Struct, frozen=True):
     """A server under observation: one that runs (`url`, `asks`), or one that was recorded (`captures`)."""
 
@@ -58,6 +71,7 @@ class Server(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     captures: str = ""
     start: str = ""
+    behind: Behind | None = None
 
 
 class Notes(msgspec.Struct, frozen=True):
@@ -77,7 +91,8 @@ def main(names: list[str]) -> None:
         except httpx.TransportError as error:
             print(f"{name}: not observed, {error}", file=sys.stderr)
             continue
-        page = replaced(page, name, [*introduction(server), "", *table(rows)])
+        lines = table(HOP_HEAD, map(hop_cells, rows)) if server.behind else table(HEAD, map(cells, rows))
+        page = replaced(page, name, [*introduction(server), "", *lines])
         print(f"{name}: {len(rows)} exchanges", file=sys.stderr)
     PAGE.write_text(page, encoding="utf-8")
 
@@ -85,34 +100,41 @@ def main(names: list[str]) -> None:
 def observed(server: Server, asks: dict[str, Ask]) -> Iterator[tuple[str, Finding]]:
     """Ask a running server through a sidecar, one request at a time."""
     httpx.get(server.url, trust_env=False)  # whatever it says: it is there
-    with sidecar(server.url) as (proxy, live), httpx.Client(trust_env=False, timeout=60) as client:
+    with sidecar(server) as (proxy, live), httpx.Client(trust_env=False, timeout=60) as client:
         for number, name in enumerate(server.asks, 1):
             ask = asks[name]
             model = ask.model or server.model
             body = ask.body if "{model}" in ask.path else {"model": model, **ask.body}
             client.post(proxy + ask.path.format(model=model), json=body, headers=server.headers)
-            yield name, ended(client, live, number)
+            yield name, ended(client, live, number, httpx.URL(server.url).port, joined=server.behind is not None)
 
 
-def ended(client: httpx.Client, live: str, number: int) -> Finding:
-    """The latest of so many exchanges, once the analyzer has seen its end."""
-    for _ in range(200):
-        recent: list[Finding] = client.get(live).json()["recent"]
-        if len(recent) == number:
+def ended(client: httpx.Client, live: str, number: int, port: int | None, *, joined: bool) -> Finding:
+    """The latest of so many exchanges with the server at that port, once the analyzer has seen its end; joined with what
+    the other tap saw of it, if that comes to pass within two seconds."""
+    recent: list[Finding] = []
+    for attempt in range(200):
+        recent = [row for row in client.get(live).json()["recent"] if row["server"].endswith(f":{port}")]
+        if len(recent) == number and (not joined or "hop" in recent[0] or attempt > 40):
             return recent[0]
         time.sleep(0.05)
-    raise TimeoutError(f"{live} does not show {number} exchanges")
+    raise TimeoutError(f"{live} shows {len(recent)} exchanges, not {number}")
 
 
 @contextlib.contextmanager
-def sidecar(upstream: str) -> Iterator[tuple[str, str]]:
-    """A sidecar in front of an upstream: the proxy's URL, and that of what it saw."""
-    command = [sys.executable, "-m", "sidecar", "run", "--upstream", upstream]
-    command += ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
+def sidecar(server: Server) -> Iterator[tuple[str, str]]:
+    """A sidecar in front of a server, and behind it where it asks for that: the proxy's URL, and that of what it saw."""
+    command = [sys.executable, "-m", "sidecar", "run", "--metrics-listen", "127.0.0.1:0"]
+    if server.behind is None:
+        command += ["--upstream", server.url, "--listen", "127.0.0.1:0"]
+    else:
+        command += ["--mode", f"reverse:{server.url}@127.0.0.1:0"]
+        command += ["--mode", f"reverse:{server.behind.url}@127.0.0.1:{server.behind.port}"]
     environment = os.environ | {"SIDECAR_LOG_LEVEL": "error"}  # new quirks are what the tables are about
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
-        said = dict(line.split()[:2] for line in (process.stdout.readline() for _ in range(3)))
+        lines = itertools.takewhile(lambda line: not line.startswith("page"), process.stdout)
+        said = {name: value for name, value, *_ in reversed([line.split() for line in lines])}  # of proxies the first
         try:
             yield f"http://{said['proxy']}", said["metrics"].removesuffix("/metrics") + "/api/streams"
         finally:
@@ -149,24 +171,56 @@ def introduction(server: Server) -> list[str]:
     ]
 
 
-def table(rows: Iterable[tuple[str, Finding]]) -> Iterator[str]:
-    """One line of Markdown per exchange."""
-    yield f"| {' | '.join(HEAD)} |"
-    yield f"|{' --- |' * len(HEAD)}"
-    for name, found in rows:
-        finish = f"`{found['finish_reason']}`" if found["finish_reason"] else "none"
-        calls = ", ".join(sorted(set(found["tool_calls"])))
-        cells = (
-            name,
-            found["dialect"],
-            found["outcome"] + (f" (`{found['error_type']}`)" if found["error_type"] else ""),
-            found["terminator"] or "none",
-            finish + (f", {len(found['tool_calls'])} tool call(s) {calls}" if calls else ""),
-            ", ".join(f"{kind} {count}" for kind, count in (found["usage"] or {}).items()) or "none",
-            found["buffering"],
-            *(quirks(found["quirks"], severity) for severity in SEVERITIES),
-        )
-        yield f"| {' | '.join(cells)} |"
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """The lines of a table in Markdown."""
+    head = tuple(head)
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def cells(row: tuple[str, Finding]) -> Iterable[str]:
+    """What one exchange looked like."""
+    name, found = row
+    finish = f"`{found['finish_reason']}`" if found["finish_reason"] else "none"
+    calls = ", ".join(sorted(set(found["tool_calls"])))
+    return (
+        name,
+        found["dialect"],
+        found["outcome"] + (f" (`{found['error_type']}`)" if found["error_type"] else ""),
+        found["terminator"] or "none",
+        finish + (f", {len(found['tool_calls'])} tool call(s) {calls}" if calls else ""),
+        ", ".join(f"{kind} {count}" for kind, count in (found["usage"] or {}).items()) or "none",
+        found["buffering"],
+        *(quirks(found["quirks"], severity) for severity in SEVERITIES),
+    )
+
+
+def hop_cells(row: tuple[str, Finding]) -> Iterable[str]:
+    """What the gateway did to one exchange: times it added in milliseconds, and inner > outer where they may differ."""
+    name, found = row
+    hop = found.get("hop")
+    if hop is None:
+        return (name, "not joined", *[""] * (len(HOP_HEAD) - 2))
+    inner, outer = hop["inner"], hop["outer"]
+
+    def both(key: str) -> str:
+        return str(outer[key]) if inner[key] == outer[key] else f"{inner[key]} > {outer[key]}"
+
+    return (
+        name,
+        hop["joined_by"],
+        *(
+            "" if hop[key] is None else f"{hop[key]:+.0f} ms"
+            for key in ("added_first_token_ms", "request_delay_ms", "added_end_ms")
+        ),
+        "" if hop["gap_ratio"] is None else f"{hop['gap_ratio']:.2f}",
+        both("output_chunks"),
+        both("response_bytes"),
+        both("finish_reason"),
+        *(", ".join(f"`{one}`" for one in hop[key]) for key in ("changes", "quirks_added", "quirks_removed")),
+    )
 
 
 def quirks(ids: Iterable[str], severity: Severity) -> str:

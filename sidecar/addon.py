@@ -4,6 +4,7 @@ import logging
 
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from sidecar.capture.flows import History
 from sidecar.config import OPTIONS, ConfigError, from_proxy_options
@@ -67,6 +68,12 @@ class LlmSidecar:
                 await self.side().start()
             except AnalyzerFailed as error:
                 logger.error("sidecar: %s", error)  # which ends a mitmproxy that is starting
+
+    def server_connected(self, data: ServerConnectionHookData) -> None:
+        self.side().taps.upstreams.connected(data)
+
+    def server_disconnected(self, data: ServerConnectionHookData) -> None:
+        self.side().taps.upstreams.disconnected(data)
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         self.side().taps.request_head(flow)

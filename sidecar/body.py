@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from sidecar.encoding import ContentDecoder, content_decoder
 from sidecar.framing.frame import Decoder, Frame, Notes
+from sidecar.framing.sse import SseDecoder
 from sidecar.framing.table import BY_NAME, Framing, by_content_type, sniff
 from sidecar.stream.arrivals import Arrivals
 
@@ -84,6 +85,35 @@ class Body:
     def is_array(self) -> bool:
         """Whether the body is a JSON array that is streamed: its closing bracket ends it, whatever the dialect."""
         return self.framing is not None and self.framing.name == "json_array"
+
+    def single(self, data: bytes, prefix: bytes) -> bytes | None:
+        """The payload of a read that is exactly one SSE block of `prefix` and one line of data, and shows nothing of how
+        it is written that was not seen before; None for any other. Changes nothing: `passed` or `feed` comes next."""
+        decoder = self._decoder
+        if decoder.__class__ is not SseDecoder or self.coding is not None or self._split:
+            return None
+        payload = decoder.single(data, prefix)
+        if payload is None or (not payload.isascii() and not self._is_plain_text(payload)):
+            return None
+        return payload
+
+    def _is_plain_text(self, payload: bytes) -> bool:
+        try:
+            payload.decode()
+        except UnicodeDecodeError:
+            return False
+        return not (self._utf8.getstate()[0] or any(mark in payload for mark in _SEPARATORS))
+
+    def passed(self, data: bytes, prefix: bytes, at: int) -> None:
+        """A read that `single` gave the payload of needs no feeding."""
+        self.size += len(data)
+        decoder = self._decoder
+        assert decoder.__class__ is SseDecoder
+        decoder.passed(prefix)
+        size = len(data) - len(prefix) - 2
+        if size > self.largest_unit:
+            self.largest_unit = size
+        self.arrivals.one(len(data), at)
 
     def feed(self, data: bytes, at: int) -> Sequence[Frame]:
         """One read of the wire, content coding and all."""

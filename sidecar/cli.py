@@ -37,6 +37,15 @@ def _otel_options[F: Callable[..., Any]](command: F) -> F:
     return command
 
 
+def _access_options[F: Callable[..., Any]](command: F) -> F:
+    for option in (
+        click.option("--metrics-certificate", metavar="PEM", help="Certificate and key: HTTPS for metrics and page."),
+        click.option("--metrics-token-file", metavar="FILE", help="The token that readers of these have to show."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="llm-sidecar")
 def cli() -> None:
@@ -52,6 +61,7 @@ def cli() -> None:
 @click.option("--socket", metavar="PATH", help="Feed a running `sidecar analyzer` instead of starting one.")
 @click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @click.option("--estimate-tokens", is_flag=True, default=None, help="Estimate output tokens where none came.")
+@_access_options
 @_otel_options
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy's own, repeated.")
 def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
@@ -77,6 +87,7 @@ def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
 @click.option("--socket", metavar="PATH", required=True, help="Unix socket for proxies to connect to.")
 @click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @_METRICS
+@_access_options
 @_otel_options
 @_CONFIG
 def analyzer(config: Path | None, **flags: Any) -> None:

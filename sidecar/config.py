@@ -34,6 +34,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     metrics_listen: Annotated[str, Meta(description="Address of /metrics, the live page and the health checks")] = (
         "127.0.0.1:9464"
     )
+    metrics_token_file: Annotated[
+        str | None, Meta(description="File with the token that readers of these have to show; none: no token")
+    ] = None
+    metrics_certificate: Annotated[
+        str | None, Meta(description="PEM file with certificate and key for HTTPS there; none: HTTP")
+    ] = None
     socket: Annotated[str | None, Meta(description="Unix socket of a running analyzer to use; none: start one")] = None
     include: Annotated[tuple[str, ...], Meta(description="Regular expressions over host/path: always copied")] = ()
     exclude: Annotated[tuple[str, ...], Meta(description="Regular expressions over host/path: never copied")] = ()

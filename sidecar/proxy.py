@@ -21,6 +21,7 @@ from mitmproxy.addons import (
 )
 from mitmproxy.master import Master
 from mitmproxy.proxy.mode_specs import ProxyMode
+from mitmproxy.tls import ClientHelloData
 
 from sidecar.addon import LlmSidecar
 from sidecar.config import ConfigError, Settings, host_port
@@ -161,6 +162,21 @@ def _addresses(server: proxyserver.Proxyserver) -> list[str]:
     return list(found)
 
 
+def _strategy(modes: Sequence[str]) -> str:
+    """When mitmproxy connects to the upstream. A reverse proxy does it for a request, so that an upstream that cannot
+    be reached is an answer (502) and an outcome, rather than a connection that closes before anything was asked."""
+    return "lazy" if all(mode.startswith("reverse:") for mode in modes) else "eager"
+
+
+class _UpstreamTlsFirst:
+    """A client that speaks TLS is offered the protocols that its upstream speaks, whatever the strategy."""
+
+    name = "upstream_tls_first"
+
+    def tls_clienthello(self, data: ClientHelloData) -> None:
+        data.establish_server_tls_first = data.context.server.tls
+
+
 def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str], side: ProxySide) -> Master:
     opts = options.Options()
     master = Master(opts)
@@ -174,12 +190,13 @@ def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str]
         dns_resolver.DnsResolver(),
         next_layer.NextLayer(),
         tlsconfig.TlsConfig(),
+        _UpstreamTlsFirst(),
         upstream_auth.UpstreamAuth(),
         _ErrorCheck(),
         LlmSidecar(side),
     )
     try:
-        opts.update(mode=list(modes), tcp_timeout=settings.idle_timeout)
+        opts.update(mode=list(modes), tcp_timeout=settings.idle_timeout, connection_strategy=_strategy(modes))
         opts.set(*set_options)
     except (exceptions.OptionsError, KeyError, ValueError) as error:
         raise ConfigError(f"mitmproxy does not take this: {error}") from error

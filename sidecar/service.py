@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import logging
 import signal
+import ssl
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +14,15 @@ from sidecar import metrics as m
 from sidecar.analyzer import Analyzer, version_of
 from sidecar.config import Settings, host_port
 from sidecar.export import telemetry
+from sidecar.export.access import Access, AccessError, is_loopback, read_certificate, read_token
 from sidecar.export.estimate import TokenEstimator, TokenizerMissing
 from sidecar.export.prometheus import Exposition
 from sidecar.export.view import View
 from sidecar.export.web import serve
 from sidecar.stream.summary import Summary
 from sidecar.transport.receiver import Receiver
+
+logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.25
 TICKS_PER_SAVE = 40
@@ -30,6 +35,7 @@ class StartError(RuntimeError):
 async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until: "asyncio.Future[None]") -> None:
     """Serve until `until` is done. `ready` is told the addresses once all of them answer. Raises StartError."""
     assert settings.socket is not None
+    access, tls = _access(settings)
     analyzer = Analyzer(settings)
     estimator = _estimator(analyzer) if settings.estimate_tokens else None
     receiver = Receiver(Path(settings.socket), analyzer.receive, analyzer.closed)
@@ -64,8 +70,10 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         analyzer.sessions.all,
     )
     host, port = host_port(settings.metrics_listen, "metrics_listen")
+    if access.token is None and not access.loopback:
+        logger.warning("whoever reaches %s reads metrics and page; metrics_token_file asks for a token", host)
     try:
-        server, base = serve(host, port, view, Exposition(analyzer.series, refresh))
+        server, base = serve(host, port, view, Exposition(analyzer.series, refresh), access, tls)
     except OSError as error:
         await receiver.stop()
         raise StartError(
@@ -87,6 +95,15 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
             estimator.close()
         if exports is not None:
             await exports.stop()
+
+
+def _access(settings: Settings) -> tuple[Access, ssl.SSLContext | None]:
+    host, _ = host_port(settings.metrics_listen, "metrics_listen")
+    try:
+        access = Access(read_token(settings.metrics_token_file), is_loopback(host))
+        return access, read_certificate(settings.metrics_certificate)
+    except AccessError as error:
+        raise StartError(str(error)) from error
 
 
 def _estimator(analyzer: Analyzer) -> TokenEstimator:

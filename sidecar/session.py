@@ -5,7 +5,7 @@ import msgspec
 from sidecar.body import Body
 from sidecar.capture.records import Chunk, Ended, Lost, Message, Opened, ResponseHead
 from sidecar.dialects import socket_table
-from sidecar.dialects.lanes import TURNS_KEPT, Ask, Beat, Count, Move, Over, Part, Resume, Wait
+from sidecar.dialects.lanes import TURNS_KEPT, Ask, Beat, Count, Missed, Move, Over, Part, Resume, Wait
 from sidecar.dialects.mend import mend
 from sidecar.dialects.signals import InBandError
 from sidecar.dialects.table import UNKNOWN, Row
@@ -120,6 +120,9 @@ class Session:
         if isinstance(move, Count):
             setattr(self.counts, move.what, getattr(self.counts, move.what) + 1)
             return
+        if isinstance(move, Missed):
+            over.append(self._missed(move.ask))
+            return
         turn = self.turns.get(move.turn) or self._lingering.get(move.turn)
         if turn is None:
             return
@@ -151,6 +154,15 @@ class Session:
         self._begun.append(turn)
         self.counts.responses += 1
         self.model = ask.request.model or self.model
+
+    def _missed(self, ask: Ask) -> Turn:
+        """A turn that was in flight when messages were lost, and that was not known then."""
+        turn = Turn(self.opened, self.head, ask, self.row, self.limits)
+        self._begun.append(turn)
+        self.counts.responses += 1
+        turn.mark_lost(Lost(turn.opened.stream, ask.at, 0, 0))
+        turn.close(ask.at)
+        return turn
 
     def settle(self, now: int) -> list[Turn]:
         """Turns that have lingered for long enough."""

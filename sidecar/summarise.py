@@ -248,6 +248,8 @@ def _parameters(exchange: Exchange) -> dict[str, object]:
         "top_p": request.top_p,
         "top_k": request.top_k,
         "seed": request.seed,
+        "output_type": request.output_type,
+        "conversation_id": request.conversation_id,
         "stop_sequences": request.stop_sequences or None,
         "choice_count": request.n,
     }

@@ -222,6 +222,32 @@ def test_lost_messages_cost_the_responses_in_flight_their_verdict_and_later_ones
     assert analyzer.recent[-1].no_first_token == "no_t0"
 
 
+RESPONSES_DONE = {"type": "response.completed", "response": {"id": "r1", "status": "completed"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "rest"),
+    [
+        ("/v1/realtime?model=m-live", [delta("b"), done(), done()]),
+        ("/v1/responses", [{"type": "response.output_text.delta", "delta": "b"}, RESPONSES_DONE, RESPONSES_DONE]),
+        (
+            "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent",
+            [{"serverContent": {"modelTurn": {"parts": [{"text": "b"}]}}}, {"serverContent": {"turnComplete": True}}],
+        ),
+    ],
+)
+def test_a_response_that_was_in_flight_when_another_analyzer_died_is_counted_as_lost_when_it_ends(
+    analyzer: Analyzer, clock: Clock, path: str, rest: list[dict[str, Any]]
+) -> None:
+    analyzer.receive(1, [*upgrade(clock, path), Lost(1, clock.now, 5, 500)])
+    assert outcomes(analyzer) == {}
+    for event in rest:
+        analyzer.receive(1, [says(clock, event)])
+    assert outcomes(analyzer) == {"lost": 1}
+    assert analyzer.series.value(m.STREAMS_LOST, ("capture",)) == 1
+    assert not analyzer.in_flight()
+
+
 def test_a_proxy_that_goes_away_takes_its_sockets_along(analyzer: Analyzer, clock: Clock) -> None:
     analyzer.receive(1, [*upgrade(clock), says(clock, CREATE, client=True)])
     analyzer.receive(2, [*upgrade(clock), says(clock, CREATE, client=True)])

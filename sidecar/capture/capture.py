@@ -1,5 +1,6 @@
 """All exchanges that are being copied, from their opening until their end has been handed to the sender."""
 
+from collections import deque
 from collections.abc import Iterator
 
 from sidecar.capture.outbox import Item, Outbox
@@ -16,6 +17,8 @@ class Capture:
         self.streams_lost = 0
         self._taps: dict[int, Tap] = {}
         self._next = 0
+        self._sent: deque[list[int]] = deque()  # of each batch on its way, the exchanges that end in it
+        self._acknowledged = 0
 
     def next_stream(self) -> int:
         """A number for a new exchange."""
@@ -39,18 +42,31 @@ class Capture:
         self._taps.pop(tap.stream, None)
 
     def handed_over(self, items: list[Item]) -> None:
-        """Records went to the analyzer: exchanges whose end is among them are done with."""
-        for item in items:
-            if isinstance(item, Ended):
-                tap = self._taps.pop(item.stream, None)
+        """A batch of records was written. Exchanges that end in it are kept until the analyzer says that it has it."""
+        self._sent.append([item.stream for item in items if isinstance(item, Ended)])
+
+    @property
+    def unacknowledged(self) -> int:
+        """Batches that were written and may still be lost."""
+        return len(self._sent)
+
+    def acknowledged(self, batches: int) -> None:
+        """The analyzer has so many batches, counted from its connection: the exchanges that end in them are done with."""
+        while self._sent and self._acknowledged < batches:
+            self._acknowledged += 1
+            for stream in self._sent.popleft():
+                tap = self._taps.pop(stream, None)
                 if tap is not None and tap.lost:
                     self.streams_lost += 1
 
     def analyzer_gone(self) -> None:
         """The analyzer went away with what it knew: every exchange it may have heard of is lost.
 
-        Exchanges whose opening still waits in the outbox are whole and stay.
+        Exchanges whose opening still waits in the outbox are whole and stay. Of those whose end was on its way, some may
+        have been counted already; what is counted twice is at most what came within one batch's time.
         """
+        self._sent.clear()
+        self._acknowledged = 0
         waiting = {item.stream for item in self.outbox.records if isinstance(item, Opened)}
         lost = [tap for tap in self._taps.values() if tap.stream not in waiting and not tap.held]
         gone = {tap.stream for tap in lost}

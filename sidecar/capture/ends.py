@@ -1,8 +1,13 @@
-"""Which end of a proxied exchange went away. mitmproxy's error text tells for HTTP/1; for HTTP/2 it does not: a reset
-by the upstream, too, reads "stream reset by client"."""
+"""Which end of a proxied exchange went away, and how. mitmproxy's error text tells who it was for HTTP/1; for HTTP/2 it
+does not: a reset by the upstream, too, reads "stream reset by client". It never tells a reset connection from a closed one.
+"""
 
-from mitmproxy import ctx, http
+import asyncio
+
+from mitmproxy import connection, ctx, http
 from mitmproxy.proxy.layers.http import HttpLayer, HttpStream
+from mitmproxy.proxy.server import ConnectionHandler
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from sidecar.capture.records import EndedKind
 
@@ -10,12 +15,52 @@ _CLIENT = ("Client disconnected", "Client closed connection")
 _EITHER = ("stream reset by client", "stream closed by client", "peer closed connection", "HTTP/2 ", "HTTP/3 ")
 
 
-def kind_of_failure(flow: http.HTTPFlow) -> EndedKind:
-    """What an `error` hook means: the client left, or the upstream failed before or after its response head."""
-    message = flow.error.msg if flow.error is not None else ""
-    if message.startswith(_CLIENT) or (message.startswith(_EITHER) and _was_the_client(flow)):
-        return "client_disconnect"
-    return "upstream_reset" if flow.response is not None else "upstream_failed"
+RESET = "connection reset by peer"
+
+
+class Upstreams:
+    """How exchanges ended, by what is known of the open connections to upstreams."""
+
+    def __init__(self) -> None:
+        self._readers: dict[str, asyncio.StreamReader] = {}
+
+    def connected(self, data: ServerConnectionHookData) -> None:
+        """A connection to an upstream was made."""
+        handler = _handler(data.client)
+        io = None if handler is None else handler.transports.get(data.server)
+        if io is not None and isinstance(io.reader, asyncio.StreamReader):
+            self._readers[data.server.id] = io.reader
+
+    def disconnected(self, data: ServerConnectionHookData) -> None:
+        """It is over, and so is every exchange on it."""
+        self._readers.pop(data.server.id, None)
+
+    def _was_reset(self, server: connection.Server) -> bool:
+        reader = self._readers.get(server.id)
+        return reader is not None and isinstance(reader.exception(), ConnectionResetError)
+
+    def of_failure(self, flow: http.HTTPFlow) -> tuple[EndedKind, str]:
+        """What an `error` hook means: the client left, or the upstream failed before or after its response head; and
+        the proxy's words for it, a reset named first."""
+        message = flow.error.msg if flow.error is not None else ""
+        if message.startswith(_CLIENT) or (message.startswith(_EITHER) and _was_the_client(flow)):
+            return "client_disconnect", message
+        if self._was_reset(flow.server_conn):
+            message = f"{RESET}: {message}"
+        return "upstream_reset" if flow.response is not None else "upstream_failed", message
+
+    def of_end(self, flow: http.HTTPFlow) -> tuple[EndedKind, str]:
+        """What a `response` hook means: the end, unless it was a reset that ended a body which only the end of the
+        connection delimits."""
+        response = flow.response
+        if (
+            response is not None
+            and response.http_version.startswith("HTTP/1")
+            and not {"content-length", "transfer-encoding"} & {name.lower() for name in response.headers}
+            and self._was_reset(flow.server_conn)
+        ):
+            return "upstream_reset", RESET
+        return "eof", ""
 
 
 def _was_the_client(flow: http.HTTPFlow) -> bool:
@@ -35,13 +80,22 @@ def _multiplexed(alpn: bytes | None) -> bool:
 
 def _stream_of(flow: http.HTTPFlow) -> HttpStream | None:
     """mitmproxy's own state of the exchange; None where its inner structure is not what it was in version 12."""
+    handler = _handler(flow.client_conn)
     try:
-        handler = ctx.master.addons.get("proxyserver").connections[flow.client_conn.id]
-        for layer in handler.layer.context.layers:
+        for layer in () if handler is None else handler.layer.context.layers:
             if isinstance(layer, HttpLayer):
                 for stream in layer.streams.values():
                     if getattr(stream, "flow", None) is flow:
                         return stream
-    except (AttributeError, KeyError):
+    except AttributeError:
         pass
     return None
+
+
+def _handler(client: connection.Client) -> ConnectionHandler | None:
+    """Who handles a client's connection and those made for it; None where mitmproxy does not keep them as version 12."""
+    try:
+        handler: ConnectionHandler = ctx.master.addons.get("proxyserver").connections[client.id]
+    except (AttributeError, KeyError):
+        return None
+    return handler

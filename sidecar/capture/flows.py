@@ -9,7 +9,7 @@ from typing import Literal
 from mitmproxy import http
 
 from sidecar.capture.capture import Capture
-from sidecar.capture.ends import kind_of_failure
+from sidecar.capture.ends import Upstreams
 from sidecar.capture.interest import Chooser, Interest
 from sidecar.capture.records import EndedKind, Opened, ResponseHead
 from sidecar.capture.redaction import redact_headers, redact_target
@@ -30,6 +30,7 @@ class FlowTaps:
         self._chooser = chooser
         self._allowed = allowed_headers
         self.history: History = "all"
+        self.upstreams = Upstreams()
         self._taps: dict[str, Tap] = {}
         self._worker = os.getpid()
         self._salt = secrets.token_bytes(32)
@@ -160,11 +161,11 @@ class FlowTaps:
         tap = self._taps.get(flow.id)
         if tap is not None and flow.response is not None and flow.response.status_code == 101:
             tap.lost = True  # mitmproxy was told not to read WebSockets: the rest passes it as bytes
-        self._end(flow, "eof", "")
+        self._end(flow, *self.upstreams.of_end(flow))
 
     def failed(self, flow: http.HTTPFlow) -> None:
         """One of the two ends went away, or the proxy gave up."""
-        self._end(flow, kind_of_failure(flow), flow.error.msg if flow.error is not None else "")
+        self._end(flow, *self.upstreams.of_failure(flow))
 
     def _end(self, flow: http.HTTPFlow, kind: EndedKind, error: str) -> None:
         tap = self._taps.pop(flow.id, None)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-VERSION = 1
+VERSION = 2
 
 EndedKind = Literal["eof", "upstream_reset", "upstream_failed", "client_disconnect"]
 
@@ -125,3 +125,9 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
     """The analyzer's answer: the version it reads. They must be equal."""
 
     version: int
+
+
+class Acknowledged(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
+    """What the analyzer says from then on: what was in the first so many batches of the connection is in its metrics."""
+
+    batches: int

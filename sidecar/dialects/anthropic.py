@@ -67,12 +67,26 @@ class Event(msgspec.Struct, gc=False):
 _decoder = msgspec.json.Decoder(Event)
 
 
+class _Text(msgspec.Struct, gc=False):
+    type: Any = UNSET
+    text: Any = UNSET
+
+
+class _BlockDelta(msgspec.Struct, gc=False):
+    type: Any = UNSET
+    delta: _Text | UnsetType | None = UNSET
+
+
+_plain_decoder = msgspec.json.Decoder(_BlockDelta)
+
+
 class AnthropicMessages(JsonDialect[Event]):
     """`POST …/messages`, Vertex AI's `:rawPredict` and `:streamRawPredict`."""
 
     name: ClassVar[str] = "anthropic.messages"
     terminators: ClassVar[frozenset[str]] = frozenset({"message_stop"})
     named_events: ClassVar[bool] = True
+    plain_prefix: ClassVar[bytes] = b"event: content_block_delta\ndata: "
     shape = Event
     decode = staticmethod(_decoder.decode)
 
@@ -81,6 +95,21 @@ class AnthropicMessages(JsonDialect[Event]):
         self._open: set[int] = set()
         self._inputs: dict[int, str] = {}  # that stood in a block's start, until a delta says otherwise
         self._room = _INPUTS_KEPT
+
+    def plain(self, data: bytes) -> str | None:
+        try:
+            event = _plain_decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
+        delta = event.delta
+        if (
+            event.type == "content_block_delta"
+            and delta.__class__ is _Text
+            and delta.type == "text_delta"
+            and delta.text.__class__ is str
+        ):
+            return delta.text or None
+        return None
 
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         kind = event.type if isinstance(event.type, str) and event.type else frame.event

@@ -26,6 +26,10 @@ class Dialect(Protocol):
     """Names of the events that end a stream; empty where the dialect has none."""
     has_finish: ClassVar[bool]
     """Whether the dialect states finish reasons at all."""
+    plain_prefix: ClassVar[bytes]
+
+    def plain(self, data: bytes) -> str | None:
+        """A shortcut for the events in the middle of a stream: see JsonDialect."""
 
     def interpret(self, frame: Frame) -> list[Signal]:
         """One unit of a stream."""
@@ -46,6 +50,8 @@ class JsonDialect[Event]:
     name: ClassVar[str]
     terminators: ClassVar[frozenset[str]] = frozenset()
     has_finish: ClassVar[bool] = True
+    plain_prefix: ClassVar[bytes] = b"data: "
+    """What stands in an SSE block before the data of an event of plain text."""
     named_events: ClassVar[bool] = False
     """Whether each SSE event of the dialect has a name."""
 
@@ -57,6 +63,11 @@ class JsonDialect[Event]:
 
     def conclude(self) -> list[Signal]:
         return []
+
+    def plain(self, data: bytes) -> str | None:
+        """The text of an event that is a piece of the answer's text in choice 0 and shows nothing that was not seen
+        before; None for any other. It may decline what it likes: then `interpret` is asked."""
+        return None
 
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         """Signals of one decoded event."""

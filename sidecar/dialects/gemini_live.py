@@ -141,6 +141,9 @@ class LiveLanes(JsonLanes[Event]):
         self._skip = self.lost
         """Whether the turn that runs began before messages were lost."""
 
+    def in_flight(self) -> int:
+        return len(self._pending) + (self._running is not None)
+
     def asked(self, event: Event, data: bytes, at: int) -> list[Move]:
         if isinstance(event.setup, dict):
             self._set_up(event.setup)
@@ -180,7 +183,7 @@ class LiveLanes(JsonLanes[Event]):
         failed = event.error not in (UNSET, None)
         if self._skip:
             self._skip = "turnComplete" not in flags
-            return moves
+            return moves if self._skip else moves + self.missed(at, self._ask(0, at, None).request)
         turn = self._owner(at, moves, output=output) if of_turn or failed else None
         if turn is None:
             turn = self._owner_of_usage() if isinstance(event.usage_metadata, dict) else None

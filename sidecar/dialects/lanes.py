@@ -47,6 +47,12 @@ class Over(msgspec.Struct, frozen=True):
     """Whether something may still be said of it soon, such as its usage."""
 
 
+class Missed(msgspec.Struct, frozen=True):
+    """A turn ended whose beginning nobody saw, for messages had been lost: it was there, and has no verdict."""
+
+    ask: Ask
+
+
 class Beat(msgspec.Struct, frozen=True):
     """While the turn was in flight, something came that only keeps the connection open."""
 
@@ -71,7 +77,7 @@ class Count(msgspec.Struct, frozen=True):
     what: Counted
 
 
-type Move = Ask | Part | Over | Beat | Wait | Resume | Count
+type Move = Ask | Part | Over | Missed | Beat | Wait | Resume | Count
 
 
 class Lanes(Protocol):
@@ -99,11 +105,24 @@ class JsonLanes[Event: msgspec.Struct]:
         """Whether messages were lost. From then on no request can be told from one that was missed: turns are known
         from their beginning on, and none has a t0."""
         self._turns = 0
+        self._told = 0
 
     def lose(self) -> None:
-        """Forget all turns."""
+        """Forget all turns: those known get no verdict, which is told of them by whoever follows them."""
+        self._told = self.in_flight()
         self.lost = True
         self.forget()
+
+    def in_flight(self) -> int:
+        """How many turns are not over."""
+        raise NotImplementedError
+
+    def missed(self, at: int, request: Request) -> list[Move]:
+        """What becomes of a turn that ends and was not followed, after messages were lost."""
+        if self._told:
+            self._told -= 1
+            return []
+        return [Missed(Ask(self._next(), at, None, request))]
 
     def forget(self) -> None:
         """Forget all turns that are not over."""

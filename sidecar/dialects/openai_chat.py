@@ -102,19 +102,39 @@ class OpenAIChat(JsonDialect[Chunk]):
         super().__init__(request)
         self._habits = ChatHabits()
         self._id: Any = None
+        self._null_usages = 0
 
     def conclude(self) -> list[Signal]:
         return self._habits.of_indexes(asked=self.request.n)
 
-    def read(self, event: Chunk, frame: Frame) -> list[Signal]:
+    def plain(self, data: bytes) -> str | None:
+        try:
+            event = _decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
+        choice = self._only_text(event)
+        return None if choice is None or choice.index else choice.delta.content  # type: ignore[union-attr]  # see there
+
+    def _only_text(self, event: Chunk) -> Choice | None:
+        """The choice of a chunk that brings a piece of text to one choice, in its delta, and shows no habit."""
         choices = event.choices
-        if choices.__class__ is list and len(choices) == 1 and event.usage is UNSET and event.error is UNSET:
+        if choices.__class__ is list and len(choices) == 1 and event.error is UNSET and self._says_no_usage(event):
             choice = choices[0]
             delta = choice.delta
             if delta.__class__ is Delta and choice.finish_reason is None and self._habits.is_settled(event, choice):
                 content = delta.content
                 if content.__class__ is str and content and _only_content(delta):
-                    return [Content("text", content, choice.index, len(content))]
+                    return choice
+        return None
+
+    def _says_no_usage(self, event: Chunk) -> bool:
+        return event.usage is UNSET or (event.usage is None and self._null_usages > 1)  # of which more is no news
+
+    def read(self, event: Chunk, frame: Frame) -> list[Signal]:
+        choice = self._only_text(event)
+        if choice is not None:
+            content = choice.delta.content  # type: ignore[union-attr]  # see there
+            return [Content("text", content, choice.index, len(content))]
         return self._read_general(event, frame)
 
     def _read_general(self, event: Chunk, frame: Frame) -> list[Signal]:
@@ -129,6 +149,7 @@ class OpenAIChat(JsonDialect[Chunk]):
         elif event.choices is UNSET and _is_heartbeat(event, frame):
             return [KeepAlive("json"), Annotation("json_heartbeat_event")]
         self._identify(event, signals)
+        self._null_usages += event.usage is None
         signals += self._habits.of_chunk(event)
         if event.error is None:
             signals.append(Annotation("error_null_field"))
@@ -249,15 +270,15 @@ def _is_heartbeat(event: Chunk, frame: Frame) -> bool:
 
 def _only_content(delta: Delta) -> bool:
     return (
-        delta.role is UNSET
-        and delta.tool_calls is UNSET
-        and delta.reasoning_content is UNSET
-        and delta.reasoning is UNSET
-        and delta.refusal is UNSET
-        and delta.function_call is UNSET
-        and delta.audio is UNSET
-        and delta.images is UNSET
-        and delta.reasoning_details is UNSET
+        (delta.role is UNSET or delta.role is None)
+        and (delta.tool_calls is UNSET or delta.tool_calls is None)
+        and (delta.reasoning_content is UNSET or delta.reasoning_content is None)
+        and (delta.reasoning is UNSET or delta.reasoning is None)
+        and (delta.refusal is UNSET or delta.refusal is None)
+        and (delta.function_call is UNSET or delta.function_call is None)
+        and (delta.audio is UNSET or delta.audio is None)
+        and (delta.images is UNSET or delta.images is None)
+        and (delta.reasoning_details is UNSET or delta.reasoning_details is None)
     )
 
 

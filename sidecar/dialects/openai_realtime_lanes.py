@@ -70,6 +70,9 @@ class RealtimeLanes(JsonLanes[Event]):
         self._running: dict[str, int] = {}
         self._committed: int | None = None
 
+    def in_flight(self) -> int:
+        return len(self._running) + len(self._pending)
+
     def asked(self, event: Event, data: bytes, at: int) -> list[Move]:
         if event.type != "response.create" or self.lost or len(self._pending) >= TURNS_KEPT:
             return []
@@ -103,6 +106,9 @@ class RealtimeLanes(JsonLanes[Event]):
             if kind not in OF_RESPONSES or len(self._running) >= TURNS_KEPT:
                 return moves
             if self.lost and kind != "response.created":  # began before
+                if kind == DONE:
+                    self._finished.add(response_id)
+                    moves += self.missed(at, self._ask(0, at, None, {}).request)
                 return moves
             ask, turn = self._begin(dict_of(event.response), kind, at)
             moves += ask

@@ -105,12 +105,22 @@ _KNOWN = (
 _decoder = msgspec.json.Decoder(Event)
 
 
+class _TextDelta(msgspec.Struct, gc=False):
+    type: Any = UNSET
+    delta: Any = UNSET
+    error: Any = UNSET
+
+
+_plain_decoder = msgspec.json.Decoder(_TextDelta)
+
+
 class OpenAIResponses(EnvelopeDialect[Event]):
     """`POST …/responses`, and `GET …/responses/{id}?stream=true`, which begins in the middle."""
 
     name: ClassVar[str] = "openai.responses"
     terminators: ClassVar[frozenset[str]] = _TERMINAL
     named_events: ClassVar[bool] = True
+    plain_prefix: ClassVar[bytes] = b"event: response.output_text.delta\ndata: "
     known: ClassVar[frozenset[str]] = _KNOWN
     shape = Event
     decode = staticmethod(_decoder.decode)
@@ -122,6 +132,16 @@ class OpenAIResponses(EnvelopeDialect[Event]):
 
     def conclude(self) -> list[Signal]:
         return [Annotation("text_only_in_done_events")] if self._repeats.only_late("text") else []
+
+    def plain(self, data: bytes) -> str | None:
+        try:
+            event = _plain_decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
+        if event.type != "response.output_text.delta" or event.error is not UNSET or event.delta.__class__ is not str:
+            return None
+        self._repeats.streamed("text")
+        return event.delta or None
 
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         if event.type == "response.output_text.delta" and event.error is UNSET and frame.event in ("", event.type):

@@ -70,6 +70,9 @@ class ResponsesLanes(JsonLanes[Event]):
         self._lanes: dict[str, list[_Turn]] = {}
         self._failed = ("", 0)  # the latest response that an error ended; its own end may follow
 
+    def in_flight(self) -> int:
+        return len(self._in_flight())
+
     def asked(self, event: Event, data: bytes, at: int) -> list[Move]:
         if event.type != "response.create" or self.lost or len(self._in_flight()) >= TURNS_KEPT:
             return []
@@ -99,6 +102,9 @@ class ResponsesLanes(JsonLanes[Event]):
             return [*moves, Part(self._failed[1])] if late else moves
         turn = self._owner(lane, response_id)
         if turn is None:
+            if self.lost and kind in OpenAIResponsesSocket.terminators:
+                self._finished.add(response_id)
+                return moves + self.missed(at, Request(self.head, asked_stream=True))
             if kind not in _BEGINNINGS or len(self._in_flight()) >= TURNS_KEPT:
                 return moves
             if self.lost and kind != "response.created":  # began before

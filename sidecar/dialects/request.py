@@ -55,6 +55,13 @@ class _Body(msgspec.Struct):
     return_progress: Any = UNSET
     anthropic_version: Any = UNSET
     incremental_output: Any = UNSET
+    response_format: Any = UNSET
+    text: Any = UNSET
+    format: Any = UNSET
+    modalities: Any = UNSET
+    generation_config: Any = msgspec.field(default=UNSET, name="generationConfig")
+    conversation: Any = UNSET
+    conversation_id: Any = UNSET
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -75,6 +82,9 @@ class Request(msgspec.Struct, frozen=True):
     top_k: float | None = None
     seed: int | None = None
     stop_sequences: tuple[str, ...] = ()
+    output_type: str | None = None
+    """`text`, `json`, `image` or `speech`, where the request names it."""
+    conversation_id: str | None = None
     echoed_prompt: str | None = None
     body_parsed: bool = False
 
@@ -118,6 +128,8 @@ def read_request(head: Head, body: bytes) -> Request:
         top_k=_float(values.top_k),
         seed=_int(values.seed),
         stop_sequences=_stops(values),
+        output_type=_output_type(values),
+        conversation_id=_conversation_id(values, head),
         echoed_prompt=prompt[:_ENOUGH] if values.echo is True and isinstance(prompt, str) else None,
         body_parsed=values is not _NOTHING,
     )
@@ -201,3 +213,40 @@ def _stops(values: _Body) -> tuple[str, ...]:
     if isinstance(stops, str):
         return (stops,)
     return tuple(stop for stop in stops if isinstance(stop, str))[:16] if isinstance(stops, list) else ()
+
+
+_FORMATS = {"text": "text", "json": "json", "json_object": "json", "json_schema": "json", "application/json": "json"}
+_MODALITIES = {"audio": "speech", "image": "image"}
+
+
+def _output_type(values: _Body) -> str | None:
+    """Of OpenAI's `response_format`, `text.format` and `modalities`, Ollama's `format`, Gemini's `generationConfig`."""
+    settings = values.generation_config if isinstance(values.generation_config, dict) else {}
+    modalities = settings.get("responseModalities", values.modalities)
+    if isinstance(modalities, list):
+        for modality in modalities:
+            if isinstance(modality, str) and modality.lower() in _MODALITIES:
+                return _MODALITIES[modality.lower()]
+    if isinstance(values.format, dict):  # Ollama's is a schema
+        return "json"
+    for asked in (values.response_format, values.text, values.format, settings.get("responseMimeType")):
+        if isinstance(asked, dict):
+            within = asked.get("format")
+            asked = within.get("type") if isinstance(within, dict) else asked.get("type")
+        if isinstance(asked, str) and asked in _FORMATS:
+            return _FORMATS[asked]
+    return None
+
+
+_THREAD = re.compile(r"/threads/(?P<id>[^/?]+)/")
+
+
+def _conversation_id(values: _Body, head: Head) -> str | None:
+    """Of OpenAI's `conversation`, the thread of an assistant's run, Cohere's and others' `conversation_id`."""
+    asked = values.conversation if values.conversation is not UNSET else values.conversation_id
+    if isinstance(asked, dict):
+        asked = asked.get("id")
+    if isinstance(asked, str) and asked:
+        return asked
+    thread = _THREAD.search(head.path)
+    return unquote(thread["id"]) if thread else None

@@ -18,6 +18,11 @@ class Unknown:
     def __init__(self, request: Request) -> None:
         pass
 
+    plain_prefix: ClassVar[bytes] = b"data: "
+
+    def plain(self, data: bytes) -> str | None:
+        return None
+
     def interpret(self, frame: Frame) -> list[Signal]:
         return []
 

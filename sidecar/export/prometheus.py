@@ -1,5 +1,6 @@
 """The Prometheus exporter: our series through prometheus-client's registry and encoders."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry
@@ -16,7 +17,7 @@ from sidecar.metrics import METRICS, Metric
 class SeriesCollector(Collector):
     """Hands every declared metric to prometheus-client. `refresh` brings the live gauges up to date first."""
 
-    def __init__(self, series: Series, refresh: Callable[[], None]) -> None:
+    def __init__(self, series: Series, refresh: Callable[[], None] = lambda: None) -> None:
         self._series = series
         self._refresh = refresh
 
@@ -58,10 +59,33 @@ class Exposition:
     """Renders `/metrics` in the format that the scraper asks for."""
 
     def __init__(self, series: Series, refresh: Callable[[], None]) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(SeriesCollector(series, refresh))
+        self._series = series
+        self._refresh = refresh
+        self._rendering: dict[str, asyncio.Task[bytes]] = {}
+
+    async def answer(self, accept: str) -> tuple[bytes, str]:
+        """Body and content type: OpenMetrics (with exemplars) where accepted, else the classic text format.
+
+        The values are those of this moment; they are written out in a thread, because that takes longer than records may
+        wait. Who asks meanwhile gets the same answer: any number of scrapers cost no more than one.
+        """
+        encoder, content_type = choose_encoder(accept)
+        running = self._rendering.get(content_type)
+        if running is None:
+            self._refresh()
+            collector = SeriesCollector(self._series.snapshot())
+            running = asyncio.create_task(asyncio.to_thread(_encoded, encoder, collector))
+            self._rendering[content_type] = running
+            running.add_done_callback(lambda _: self._rendering.pop(content_type, None))
+        return await asyncio.shield(running), content_type
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """Body and content type: OpenMetrics (with exemplars) where accepted, else the classic text format."""
+        """The same, here and now."""
         encoder, content_type = choose_encoder(accept)
-        return encoder(self._registry), content_type
+        return _encoded(encoder, SeriesCollector(self._series, self._refresh)), content_type
+
+
+def _encoded(encoder: Callable[[CollectorRegistry], bytes], collector: SeriesCollector) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return encoder(registry)

@@ -20,6 +20,10 @@ class Distribution(msgspec.Struct):
     sum: float = 0.0
     exemplars: dict[int, Exemplar] = {}
 
+    def copy(self) -> "Distribution":
+        """Another one of the same values."""
+        return Distribution(self.counts.copy(), self.sum, self.exemplars.copy())
+
 
 class Series:
     """All series of all metrics. Not thread-safe: the analyzer's event loop owns it."""
@@ -32,6 +36,17 @@ class Series:
         """Told every single value of a histogram: for exporters that aggregate otherwise than in buckets."""
         self.counted: set[Metric] = set()
         """Histograms that come as counts per bucket: of these, no exporter sees single values."""
+
+    def snapshot(self) -> "Series":
+        """A copy of all values, for who reads them elsewhere while they change here."""
+        copy = Series()
+        copy._values = {metric: dict(values) for metric, values in self._values.items()}
+        copy._exemplars = dict(self._exemplars)
+        copy._distributions = {
+            metric: {labels: one.copy() for labels, one in distributions.items()}
+            for metric, distributions in self._distributions.items()
+        }
+        return copy
 
     def add(
         self, metric: Metric, labels: Labels = (), amount: float = 1.0, exemplar: dict[str, str] | None = None

@@ -60,6 +60,14 @@ def _asked(name: str) -> Callable[[Summary], Any]:
     return lambda summary: summary.request.get(name)
 
 
+_OUTPUT_OF = {"text_to_speech": "speech", "image_generation": "image"}
+"""Operations whose output has but one type."""
+
+
+def _output_type(summary: Summary) -> Any:
+    return summary.request.get("output_type") or _OUTPUT_OF.get(summary.operation)
+
+
 def _milestone(name: str) -> Callable[[Summary], Any]:
     return lambda summary: summary.milestones.get(name)
 
@@ -100,6 +108,8 @@ REQUESTED: tuple[Attribute, ...] = (
     Attribute("gen_ai.request.seed", "int", "Seed", _REQUEST, _asked("seed")),
     Attribute("gen_ai.request.stop_sequences", "string[]", "Sequences that end the generation", _REQUEST, _asked("stop_sequences")),
     Attribute("gen_ai.request.choice.count", "int", "Choices asked for, where it is not 1", _REQUEST, lambda s: None if s.request.get("choice_count") == 1 else s.request.get("choice_count")),
+    Attribute("gen_ai.output.type", "string", "What was asked for, where the request or the endpoint says it: text, json, image, speech", _REQUEST, _output_type),
+    Attribute("gen_ai.conversation.id", "string", "Conversation or thread that the request names", _REQUEST, _asked("conversation_id")),
     Attribute("server.address", "string", "Host of the upstream", "connection", lambda s: s.server_address, lambda e: e.opened.host),
     Attribute("server.port", "int", "Port of the upstream", "connection", lambda s: s.server_port, lambda e: e.opened.port),
 )  # fmt: skip

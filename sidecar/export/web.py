@@ -1,27 +1,49 @@
 """The analyzer's HTTP endpoints: metrics, health, the live page and its JSON."""
 
 import json
+import ssl
 from collections.abc import Callable
 from typing import Any
 
 from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
+from sidecar.export.access import Access
 from sidecar.export.live import exchanges_in_flight, open_sockets, recent_exchanges
 from sidecar.export.page import PAGE
 from sidecar.export.prometheus import Exposition
 from sidecar.export.view import View
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+
+
+_CONNECTIONS = 128
+_IDLE_SECONDS = 75.0
 
 
 class _Endpoint(RequestHandler):
     """Common headers; errors without tracebacks."""
 
-    def initialize(self, view: View, exposition: Exposition) -> None:
+    def initialize(self, view: View, exposition: Exposition, access: Access) -> None:
         self.view = view
         self.exposition = exposition
+        self.access = access
+
+    def prepare(self) -> None:
+        headers = self.request.headers
+        refused = self.access.refusal(self.request.path, headers.get("Authorization", ""), headers.get("Host", ""))
+        if refused is not None:
+            status, reason = refused
+            self.set_status(status)
+            if status == 401:
+                self.set_header("WWW-Authenticate", 'Basic realm="llm-sidecar", charset="UTF-8"')
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.finish(f"{status}: {reason}\n")
 
     def set_default_headers(self) -> None:
         self.set_header("Server", "llm-sidecar")
@@ -34,9 +56,14 @@ class _Endpoint(RequestHandler):
         self.finish(f"{status_code}\n")
 
 
-class _Metrics(_Endpoint):
+class _Nowhere(_Endpoint):
     def get(self) -> None:
-        body, content_type = self.exposition.render(self.request.headers.get("Accept", ""))
+        self.send_error(404)
+
+
+class _Metrics(_Endpoint):
+    async def get(self) -> None:
+        body, content_type = await self.exposition.answer(self.request.headers.get("Accept", ""))
         self.set_header("Content-Type", content_type)
         self.finish(body)
 
@@ -79,9 +106,21 @@ class _Page(_Endpoint):
         self.finish(PAGE)
 
 
-def serve(host: str, port: int, view: View, exposition: Exposition) -> tuple[HTTPServer, str]:
+class _Server(HTTPServer):
+    """Bounded in what its clients can make it hold: they are few, and their requests are short."""
+
+    def handle_stream(self, stream: IOStream, address: tuple[str, int]) -> None:
+        if len(self._connections) < _CONNECTIONS:
+            super().handle_stream(stream, address)
+        else:
+            stream.close()
+
+
+def serve(
+    host: str, port: int, view: View, exposition: Exposition, access: Access, tls: ssl.SSLContext | None = None
+) -> tuple[HTTPServer, str]:
     """Listen; the server and the base URL it can be reached at. Raises OSError where the address is taken."""
-    shared = {"view": view, "exposition": exposition}
+    shared = {"view": view, "exposition": exposition, "access": access}
     routes: list[tuple[str, Callable[..., Any], dict[str, Any]]] = [
         (r"/metrics", _Metrics, shared),
         (r"/healthz", _Health, shared),
@@ -89,9 +128,18 @@ def serve(host: str, port: int, view: View, exposition: Exposition) -> tuple[HTT
         (r"/api/streams", _Streams, shared),
         (r"/", _Page, shared),
     ]
-    server = HTTPServer(Application(routes, log_function=lambda handler: None))
+    server = _Server(
+        Application(
+            routes, log_function=lambda handler: None, default_handler_class=_Nowhere, default_handler_args=shared
+        ),
+        ssl_options=tls,
+        idle_connection_timeout=_IDLE_SECONDS,
+        body_timeout=_IDLE_SECONDS,
+        max_header_size=16 * 1024,
+        max_body_size=16 * 1024,
+    )
     sockets = bind_sockets(port, address=host)
     server.add_sockets(sockets)
     bound = sockets[0].getsockname()
     shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
-    return server, f"http://{shown}:{bound[1]}"
+    return server, f"{'http' if tls is None else 'https'}://{shown}:{bound[1]}"

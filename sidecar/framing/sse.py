@@ -12,6 +12,7 @@ from sidecar.framing.frame import Frame, Notes
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 _LF = 0x0A
+_PLAIN = b"data: "
 _COLON = 0x3A
 _BEGIN_EVENTS = (b"dat", b"event", b"[DONE")
 _NO_HEARTBEAT = b":HTTP_STATUS/"  # DashScope states the HTTP status in a comment in front of every event
@@ -64,25 +65,36 @@ class SseDecoder:
         """Take one read. A CR ends its line at once: waiting for a possible LF would stamp the event late."""
         if not chunk:
             return ()
+        # The common read by far: one whole `data: …` event. Tested equal to the general way on every fixture.
+        data = self.single(chunk, _PLAIN)
+        if data is None:
+            return self._general(chunk, at)
+        self.passed(_PLAIN)
+        self._at = at
+        if not data:
+            self.notes.empty_data += 1
+        return (Frame(data, at, started=at, id=self._last_id, size=len(data)),)
+
+    def single(self, chunk: bytes, prefix: bytes) -> bytes | None:
+        """The data of a read that is one whole block: `prefix`, which ends in `data: `, and a single line. None where it
+        is anything else or an earlier read left something over. Changes nothing."""
         if (
-            chunk.startswith(b"data: ")
+            chunk.startswith(prefix)
             and chunk.endswith(b"\n\n")
-            and chunk.find(b"\n") == len(chunk) - 2
+            and chunk.find(b"\n", len(prefix)) == len(chunk) - 2
             and not (self._partial or self._fields or self._first_line or self._after_cr)
             and chunk.find(b"\r") < 0
             and len(chunk) <= self._limit
         ):
-            return self._one_event(chunk, at)
-        return self._general(chunk, at)
+            return chunk[len(prefix) : -2]
+        return None
 
-    def _one_event(self, chunk: bytes, at: int) -> tuple[Frame]:
-        # The common read by far: one whole `data: …` event. Tested equal to the general way on every fixture.
+    def passed(self, prefix: bytes) -> None:
+        """Note a block that `single` gave the data of: one that is not fed."""
         self.notes.lf += 2
-        self._at = at
-        data = chunk[6:-2]
-        if not data:
-            self.notes.empty_data += 1
-        return (Frame(data, at, started=at, id=self._last_id, size=len(data)),)
+        if prefix != _PLAIN:
+            self.notes.lf += 1
+            self.notes.named_events += 1
 
     def _general(self, chunk: bytes, at: int) -> list[Frame]:
         frames: list[Frame] = []

@@ -96,6 +96,24 @@ class Progress:
         self._output = True
         self.last = at
 
+    def more(self, at: int) -> None:
+        """An event with output came: `event` and `output` in one, in the middle of a stream at little cost."""
+        last = self.last
+        if (
+            last is None
+            or not (self._head and self._output)
+            or self._finished
+            or self._kept_alive
+            or self._waits
+            or self.stalled is not None
+        ):
+            self.event(at)
+            self.output(at)
+            return
+        if at - last > self.silences.get("mid_stream", -1) and at > last:
+            self.silences["mid_stream"] = at - last
+        self.last = at
+
     def keep_alive(self, at: int) -> None:
         """Something came that only keeps the connection open."""
         self._kept_alive = True

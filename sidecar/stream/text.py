@@ -81,6 +81,16 @@ class TextLog:
 
     def add(self, text: str, choice: int) -> None:
         """One piece of visible text."""
+        if (
+            not choice
+            and self._kept >= self._limit
+            and not (self._cumulative or self._tail or self._halves)
+            and text.isascii()
+            and "<" not in text
+            and "[" not in text
+        ):
+            self.size[0] = self.size.get(0, 0) + len(text)
+            return
         if choice not in self.size and len(self.size) >= CHOICES_KEPT:
             choice = -1  # all the others
         self.size[choice] = self.size.get(choice, 0) + len(text)

@@ -8,10 +8,12 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sidecar.capture.records import VERSION, AnyRecord, Welcome
+from sidecar.capture.records import VERSION, Acknowledged, AnyRecord, Welcome
 from sidecar.transport.wire import LENGTH, WireError, body_length, decode_batch, decode_hello, encode
 
 logger = logging.getLogger(__name__)
+
+_UNREAD = 4096  # bytes of acknowledgements that may wait for a proxy that does not read
 
 type Sink = Callable[[int, Sequence[AnyRecord]], None]
 """Takes the number of a connection and a batch of its records."""
@@ -89,8 +91,10 @@ class Receiver:
         writer.write(encode(Welcome(VERSION)))
         if hello.version != VERSION:
             raise WireError(f"a proxy writes records of version {hello.version}, this analyzer reads {VERSION}")
-        while True:
+        for batches in itertools.count(1):
             self._sink(number, decode_batch(await _message(reader)))
+            if writer.transport.get_write_buffer_size() < _UNREAD:  # the next one says it, too
+                writer.write(encode(Acknowledged(batches)))
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sidecar.capture.capture import Capture
 from sidecar.capture.records import VERSION, Hello
-from sidecar.transport.wire import LENGTH, WireError, body_length, decode_welcome, encode
+from sidecar.transport.wire import LENGTH, WireError, body_length, decode_acknowledged, decode_welcome, encode
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class Sender:
         self._path = path
         self._worker = worker
         self._ready = asyncio.Event()
-        self._empty = asyncio.Event()
+        self._heard = asyncio.Event()
         self.connected = False
         self.connections = 0
 
@@ -34,7 +34,6 @@ class Sender:
         loop = asyncio.get_running_loop()
 
         def wake() -> None:
-            self._empty.clear()
             loop.call_later(BATCH_SECONDS, self._ready.set)
 
         self._capture.outbox.wake = wake
@@ -66,7 +65,7 @@ class Sender:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.set_write_buffer_limits(high=_BUFFER)
         writer.write(encode(Hello(VERSION, self._worker)))
-        welcome = decode_welcome(await reader.readexactly(body_length(await reader.readexactly(LENGTH.size))))
+        welcome = decode_welcome(await _message(reader))
         if welcome.version != VERSION:
             raise WireError(
                 f"it reads records of version {welcome.version}, this proxy writes version {VERSION}: "
@@ -74,13 +73,19 @@ class Sender:
             )
         self.connected = True
         self.connections += 1
-        gone = asyncio.ensure_future(reader.read(1))  # the analyzer says nothing more; this ends when it goes
+        gone = asyncio.ensure_future(self._listen(reader))
         try:
             await self._pump(writer, gone)
         finally:
             gone.cancel()
-            with contextlib.suppress(asyncio.CancelledError, OSError):
+            with contextlib.suppress(asyncio.CancelledError, OSError, EOFError, WireError):
                 await gone
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Until the analyzer goes."""
+        while True:
+            self._capture.acknowledged(decode_acknowledged(await _message(reader)).batches)
+            self._heard.set()
 
     async def _pump(self, writer: asyncio.StreamWriter, gone: "asyncio.Future[Any]") -> None:
         while not gone.done():
@@ -100,11 +105,15 @@ class Sender:
         while outbox.records:
             batch = outbox.take(BATCH_BYTES)
             writer.write(encode(batch))
-            await writer.drain()
             self._capture.handed_over(batch)
-        self._empty.set()
+            await writer.drain()
 
     async def drained(self) -> None:
-        """Wait until everything that was in the outbox has been written."""
-        if self._capture.outbox.records:
-            await self._empty.wait()
+        """Wait until the analyzer has said that it has everything."""
+        while self._capture.outbox.records or self._capture.unacknowledged:
+            self._heard.clear()
+            await self._heard.wait()
+
+
+async def _message(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(body_length(await reader.readexactly(LENGTH.size)))

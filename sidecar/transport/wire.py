@@ -1,6 +1,7 @@
 """The socket between proxy and analyzer: messages of msgpack, each behind four bytes of length, big-endian.
 
-A proxy says `Hello`, the analyzer answers `Welcome`; then come batches, each an array of records.
+A proxy says `Hello`, the analyzer answers `Welcome`; then come batches, each an array of records, and the other way
+`Acknowledged`.
 """
 
 import struct
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sidecar.capture.outbox import Item
-from sidecar.capture.records import AnyRecord, Hello, Welcome
+from sidecar.capture.records import Acknowledged, AnyRecord, Hello, Welcome
 
 LENGTH = struct.Struct(">I")
 MESSAGE_LIMIT = 64 * 1024 * 1024
@@ -19,13 +20,14 @@ _encoder = msgspec.msgpack.Encoder()
 _batches = msgspec.msgpack.Decoder(list[AnyRecord])
 _hellos = msgspec.msgpack.Decoder(Hello)
 _welcomes = msgspec.msgpack.Decoder(Welcome)
+_acknowledgements = msgspec.msgpack.Decoder(Acknowledged)
 
 
 class WireError(ValueError):
     """What came over the socket is none of ours; the text says what."""
 
 
-def encode(message: Hello | Welcome | Sequence[Item]) -> bytes:
+def encode(message: Hello | Welcome | Acknowledged | Sequence[Item]) -> bytes:
     """A message with its length."""
     body = _encoder.encode(message)
     return LENGTH.pack(len(body)) + body
@@ -53,6 +55,14 @@ def decode_welcome(body: bytes) -> Welcome:
         return _welcomes.decode(body)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise WireError(f"not an analyzer: {error}") from error
+
+
+def decode_acknowledged(body: bytes) -> Acknowledged:
+    """What the analyzer says of batches; WireError where it is something else."""
+    try:
+        return _acknowledgements.decode(body)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise WireError(f"not an acknowledgement: {error}") from error
 
 
 def body_length(prefix: bytes) -> int:

@@ -145,6 +145,7 @@ def test_a_new_analyzer_hears_of_every_exchange_that_the_old_one_knew() -> None:
     known = capture.open(opened(capture.next_stream()), held=False)
     over = capture.open(opened(capture.next_stream()), held=False)
     capture.handed_over(capture.outbox.take(1 << 40))
+    capture.acknowledged(1)
     known.response_chunk(b"on its way when the analyzer died")
     over.end("eof")
     fresh = capture.open(opened(capture.next_stream()), held=False)

@@ -1,7 +1,10 @@
 """What a scraper gets: valid in both formats, with hostile label values, checked by Prometheus's own parser."""
 
+import asyncio
 import subprocess
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from sidecar import metrics as m
 from sidecar.analyzer import Analyzer
 from sidecar.config import Settings
+from sidecar.export import prometheus
 from sidecar.export.labels import clean
 from sidecar.export.prometheus import Exposition
 from sidecar.files.capture import records_of
@@ -56,6 +60,30 @@ def test_promtool_accepts_it(fed: Analyzer, tmp_path: Path) -> None:
     body, _ = Exposition(fed.series, fed.refresh).render("")
     checked = subprocess.run([promtool, "check", "metrics"], input=body, capture_output=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+async def test_scrapers_at_once_share_one_answer_and_do_not_hold_up_the_loop(
+    fed: Analyzer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refreshed: list[int] = []
+    exposition, free = Exposition(fed.series, lambda: refreshed.append(1)), threading.Event()
+    expected = exposition.render("")[0]
+    refreshed.clear()
+    encoded = prometheus._encoded
+
+    def slow(*arguments: Any) -> bytes:
+        assert free.wait(10)
+        return encoded(*arguments)
+
+    monkeypatch.setattr(prometheus, "_encoded", slow)
+    asked = [asyncio.create_task(exposition.answer("")) for _ in range(50)]
+    await asyncio.sleep(0.01)
+    fed.series.add(m.STAGE_FAILURES, ("while it was written out",))
+    free.set()
+    assert {body for body, _ in await asyncio.gather(*asked)} == {expected}
+    assert refreshed == [1]
+    later, _ = await exposition.answer("")
+    assert b"while it was written out" in later
 
 
 @settings(max_examples=200, deadline=None)

@@ -164,9 +164,11 @@ def test_the_fast_path_is_taken() -> None:
     taken = []
 
     class Counting(SseDecoder):
-        def _one_event(self, chunk: bytes, at: int) -> tuple[Frame]:
-            taken.append(chunk)
-            return super()._one_event(chunk, at)
+        def single(self, chunk: bytes, prefix: bytes) -> bytes | None:
+            data = super().single(chunk, prefix)
+            if data is not None:
+                taken.append(chunk)
+            return data
 
     reads = [b"data: 1\n\n", b"data: 2\n\n", b"data: 3\r\n\r\n", b"data: 4\n\n", b"data: 5", b"data: 6\n\n"]
     decode(reads, decoder=Counting())

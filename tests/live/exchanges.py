@@ -16,7 +16,8 @@ CASE = "x-case"
 
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host", CASE})
 
-End = Literal["eof", "reset", "hang", "client_leaves", "no_answer"]
+End = Literal["eof", "reset", "cut", "hang", "client_leaves", "no_answer"]
+"""`cut`: the upstream closes the connection in an orderly way before the end of the body."""
 Framing = Literal["chunked", "length", "close"]
 type Headers = tuple[tuple[str, str], ...]
 

@@ -125,6 +125,8 @@ class Player:
             case "reset":
                 await asyncio.sleep(_BEFORE_RESET)
                 play.end = await connection.reset()
+            case "cut":
+                play.end = connection.close()
             case _:
                 play.client_left = await connection.peer_left(_PATIENCE)
                 await connection.reset()
@@ -170,7 +172,8 @@ class _Connection:
         """Send the response head."""
         headers = list(exchange.headers)
         if exchange.framing == "length":
-            headers.append(("content-length", str(len(exchange.body))))
+            promised = len(exchange.body) + (1000 if exchange.end in ("cut", "reset") else 0)
+            headers.append(("content-length", str(promised)))
         elif exchange.framing == "close":
             self._http.their_http_version = b"1.0"  # else h11 would choose chunks
             headers.append(("connection", "close"))
@@ -185,6 +188,13 @@ class _Connection:
         if data:
             self._writer.write(data)
             await self._writer.drain()
+        return Emission(before, monotonic_ns())
+
+    def close(self) -> Emission:
+        """Close the connection, whatever was still to come."""
+        self._http.send_failed()
+        before = monotonic_ns()
+        self._writer.close()
         return Emission(before, monotonic_ns())
 
     async def reset(self) -> Emission:

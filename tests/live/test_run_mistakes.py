@@ -42,6 +42,11 @@ MISTAKES = {
     "configuration is a folder": Mistake("cannot read the configuration /", (*RUN, "--config", "/")),
     "no socket": Mistake("Missing option '--socket' (see `sidecar analyzer --help`)", ("analyzer",)),
     "socket in no folder": Mistake("cannot listen on the records socket", ("analyzer", "--socket", "/dev/null/s")),
+    "no token file": Mistake(
+        "cannot read metrics_token_file /nonexistent", (*RUN, "--metrics-token-file", "/nonexistent")
+    ),
+    "token too short": Mistake("such as `openssl rand -hex 32` prints", (*RUN, "--metrics-token-file", "/dev/null")),
+    "no certificate": Mistake("one PEM file with certificate and key", (*RUN, "--metrics-certificate", "/dev/null")),
     "taken proxy port": Mistake("failed to listen on 127.0.0.1:", (*RUN, "--listen", TAKEN)),
     "taken metrics port": Mistake("for metrics: Address already in use", (*RUN, "--metrics-listen", TAKEN)),
     "file: unknown setting": Mistake("no_such", file="no_such = 1"),

@@ -295,7 +295,7 @@ def memory(pid: int) -> int:
 
 
 async def test_a_socket_outlives_its_analyzer_and_is_observed_by_the_next() -> None:
-    """What was in flight has no verdict; what comes later has one, but no t0 that may be wrong."""
+    """What was in flight is lost, as soon as it shows; what comes later has a verdict, but no t0 that may be wrong."""
     async with (
         SocketPlayer().serving() as own,
         sidecar_run("--upstream", own.url) as sidecar,
@@ -325,6 +325,6 @@ async def test_a_socket_outlives_its_analyzer_and_is_observed_by_the_next() -> N
         await says('{"type":"response.created","response":{"id":"r2"}}')
         await says('{"type":"response.output_text.delta","response_id":"r2","delta":"x"}')
         await says('{"type":"response.done","response":{"id":"r2","status":"completed"}}')
-        await wait_until(lambda: outcomes({"complete": 1}))
+        await wait_until(lambda: outcomes({"lost": 1, "complete": 1}))
         samples = await scrape(sidecar.metrics)
         assert samples.by("llm_stream_no_first_token_total", "reason") == {"no_t0": 1}

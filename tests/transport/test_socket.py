@@ -149,6 +149,53 @@ async def test_an_analyzer_that_dies_loses_what_it_knew_and_a_new_one_is_told(tm
     await again.stop()
 
 
+async def test_an_exchange_whose_end_was_written_to_a_dying_analyzer_is_told_to_the_next(tmp_path: Path) -> None:
+    """It had read all of it, perhaps, but it never said so."""
+    path = tmp_path / "s"
+    ended = asyncio.Event()
+
+    async def dies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(encode(Welcome(VERSION)))
+        await ended.wait()
+        await reader.read(100_000)
+        writer.close()
+
+    dying = await asyncio.start_unix_server(dies, str(path))
+    capture, sink = Capture(Outbox()), Sink()
+    sender = Sender(capture, str(path), 1)
+    sending = asyncio.create_task(sender.run())
+    await until(lambda: sender.connected)
+    capture.open(opened(capture.next_stream()), held=False).end("eof")
+    await until(lambda: capture.unacknowledged and not capture.outbox.records)
+    assert capture.streams_lost == 0
+    dying.close()
+    path.unlink(missing_ok=True)
+    receiver = Receiver(path, sink, sink.closed.append)
+    await receiver.start()
+    ended.set()
+    await until(lambda: capture.streams_lost == 1)
+    assert [type(record) for record in sink.records] == [Opened, Lost, Ended]
+    await asyncio.wait_for(sender.drained(), 5)
+    sending.cancel()
+    await receiver.stop()
+
+
+async def test_a_proxy_that_reads_no_acknowledgements_does_not_fill_the_analyzers_memory(tmp_path: Path) -> None:
+    receiver = Receiver(tmp_path / "s", Sink(), lambda _: None)
+    await receiver.start()
+    _reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"), limit=1)
+    writer.write(encode(Hello(VERSION, 1)))
+    batch = encode([]) * 10_000
+    for _ in range(50):
+        writer.write(batch)
+        await writer.drain()
+    (connection,) = receiver._writers
+    assert connection.transport.get_write_buffer_size() < 10_000
+    writer.close()
+    await receiver.stop()
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.binary(min_size=1, max_size=400))
 async def test_a_foreign_writer_is_cut_off_and_counted(data: bytes) -> None:
