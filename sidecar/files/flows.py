@@ -7,8 +7,8 @@ from typing import BinaryIO
 from mitmproxy import http, io
 from mitmproxy.exceptions import FlowReadException
 
-from sidecar.capture.ends import kind_of_failure
-from sidecar.capture.records import Headers
+from sidecar.capture.ends import Upstreams
+from sidecar.capture.records import EndedKind, Headers
 from sidecar.files.capture import (
     Capture,
     CaptureError,
@@ -82,10 +82,11 @@ def _end(flow: http.HTTPFlow, begun: float) -> EndPart:
         if socket.closed_by_client is None:
             return EndPart("open", at)
         lost = socket.close_code == _ABNORMAL
-        kind = "client_disconnect" if socket.closed_by_client else "upstream_reset" if lost else "eof"
-        return EndPart(kind, at, code=socket.close_code, reason=socket.close_reason or "")  # type: ignore[arg-type]  # str
+        closed: EndedKind = "client_disconnect" if socket.closed_by_client else "upstream_reset" if lost else "eof"
+        return EndPart(closed, at, code=socket.close_code, reason=socket.close_reason or "")
     if flow.error is not None:
-        return EndPart(kind_of_failure(flow), 0.0, flow.error.msg)
+        kind, why = Upstreams().of_failure(flow)
+        return EndPart(kind, 0.0, why)
     return EndPart("eof" if flow.response is not None else "open")
 
 

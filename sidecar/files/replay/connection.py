@@ -20,6 +20,8 @@ from sidecar.files.replay.websocket import play_socket
 
 READ = 1 << 16
 BODY_LIMIT = 256 * 1024 * 1024
+RESET = "connection reset by peer"
+"""How the recorded error of a reset begins (`capture.ends`); mitmproxy itself words all breaks alike."""
 _HOP_BY_HOP = frozenset(
     {
         "connection",
@@ -151,7 +153,8 @@ class Connection:
             return "ended"
         if end.kind in ("open", "client_disconnect"):
             return await self._hang()
-        return await (self._cut_off() if "incomplete" in end.error.lower() else self._reset())
+        closed = "incomplete" in end.error and not end.error.startswith(RESET)
+        return await (self._cut_off() if closed else self._reset())
 
     async def _send(self, event: h11.Event) -> None:
         """One event of the protocol in one write."""
