@@ -22,6 +22,7 @@ docs: $(VENV)/.run
 	$(BIN)/python -m sidecar.quirks.document > docs/quirks.md.new && mv docs/quirks.md.new docs/quirks.md
 	$(BIN)/python -m sidecar.export.document > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 	$(BIN)/python -m sidecar.export.spans_document > docs/spans.md.new && mv docs/spans.md.new docs/spans.md
+	$(BIN)/python -m sidecar.files.schema > docs/capture.schema.json.new && mv docs/capture.schema.json.new docs/capture.schema.json
 
 dashboards: $(VENV)/.dev
 	$(BIN)/python -m dashboards.generator

@@ -1,7 +1,6 @@
 """The command line. Every mistake of a user is one line on standard error and exit code 2."""
 
 import asyncio
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import click
 
+from sidecar import file_commands
 from sidecar.config import ConfigError, load_settings
 
 _CONFIG = click.option(
@@ -138,46 +138,8 @@ def authority(directory: Path, confdir: Path | None) -> None:
         click.echo(str(file))
 
 
-@cli.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line per exchange.")
-@click.option("--show-content", is_flag=True, help="Include texts, tool arguments and error messages.")
-@_CONFIG
-def inspect(files: tuple[Path, ...], as_json: bool, show_content: bool, config: Path | None) -> None:
-    """Say what happened in recorded exchanges: capture files, or the raw output of `curl -N -i`.
-
-    Streams that were recorded on both sides of a hop are compared, also across files.
-    """
-    from sidecar.files.capture import CaptureError
-    from sidecar.files.hops import HeldReports, several_servers
-    from sidecar.files.inspect import inspect_file, lines_of
-
-    thresholds = load_settings(file=config).quirks
-    held = HeldReports() if several_servers(files) else None
-    damaged = False
-    for path in files:
-        try:
-            for found in inspect_file(path, thresholds):
-                if isinstance(found, CaptureError):
-                    damaged = True
-                    click.echo(f"sidecar: {found}", err=True)
-                    continue
-                for summary, said in lines_of(found, as_json=as_json, show_content=show_content):
-                    if held is None:
-                        _print(said)
-                    else:
-                        held.add(summary, said)
-        except CaptureError as error:
-            damaged = True
-            click.echo(f"sidecar: {error}", err=True)
-    for said in held.with_hops() if held is not None else ():
-        _print(said)
-    sys.exit(2 if damaged else 0)
-
-
-def _print(said: dict[str, object] | str) -> None:
-    # ASCII only: readers that split at U+2028 would tear a line apart.
-    click.echo(said if isinstance(said, str) else json.dumps(said))
+for _command in (file_commands.inspect, file_commands.replay, file_commands.fixtures):
+    cli.add_command(_command)
 
 
 @cli.command()

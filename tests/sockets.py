@@ -57,7 +57,7 @@ def observed(capture: Capture) -> list[dict[str, Any]]:
         if is_socket(records)
         else run(records, end_at(capture), thresholds)
     )
-    lines = [said for _, said in lines_of(found, as_json=True, show_content=True)]
+    lines = [said for _, said in lines_of(found, "json", show_content=True)]
     objects: list[dict[str, Any]] = json.loads(msgspec.json.encode(lines))
     return objects
 

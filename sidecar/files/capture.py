@@ -18,11 +18,25 @@ T0 = 1_000_000_000
 """Where t0 of a capture is put on the nanosecond clock of its records."""
 
 
+def text_or_b64(data: bytes) -> tuple[str | None, str | None]:
+    """Bytes as `text` where they are valid UTF-8, else as `b64`; the other one is None."""
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(data).decode()
+
+
 class Payload(msgspec.Struct, omit_defaults=True):
     """Bytes: `text` where they are valid UTF-8, else `b64`."""
 
     text: str | None = None
     b64: str | None = None
+
+    @classmethod
+    def of(cls, data: bytes) -> "Payload":
+        """The form that these bytes have in a file."""
+        text, b64 = text_or_b64(data)
+        return cls(text, b64)
 
     def data(self) -> bytes:
         """The bytes; ValueError where neither form holds any or base64 is damaged."""
@@ -90,6 +104,8 @@ class Capture(msgspec.Struct):
     response: ResponsePart | None = None
     chunks: list[ChunkPart] = []
     messages: list[MessagePart] = []
+    timed: bool = True
+    """False where the source did not say when chunks came: then nothing is said that only timing could show."""
 
 
 class CaptureError(ValueError):
@@ -99,24 +115,25 @@ class CaptureError(ValueError):
 _decode = msgspec.json.Decoder(Capture, strict=False).decode
 
 
-def read_captures(path: Path) -> Iterator[Capture | CaptureError]:
+def read_captures(path: Path, name: str = "") -> Iterator[Capture | CaptureError]:
     """The exchanges of a capture file in order; a damaged line yields its error, the rest is read.
 
-    Raises CaptureError where the file itself cannot be read.
+    `name` is what errors call it, its path unless given. Raises CaptureError where the file itself cannot be read.
     """
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield _read_line(line, f"{path}:{number}")
+                    yield read_capture(line, f"{name or path}:{number}")
     except OSError as error:
-        raise CaptureError(f"{path}: {error.strerror or error}") from error
+        raise CaptureError(f"{name or path}: {error.strerror or error}") from error
 
 
-def _read_line(line: bytes, where: str) -> Capture | CaptureError:
+def read_capture(line: bytes, where: str) -> Capture | CaptureError:
+    """One exchange, or what is wrong with it; `where` it stands."""
     try:
         capture = _decode(line)
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         version = _version_of(line)
         if version is not None and version != VERSION:
             return _version_error(where, version)
@@ -129,7 +146,7 @@ def _read_line(line: bytes, where: str) -> Capture | CaptureError:
 def _version_of(line: bytes) -> int | None:
     try:
         value: Any = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     version = value.get("v") if isinstance(value, dict) else None
     return version if isinstance(version, int) else None
@@ -159,7 +176,8 @@ def records_of(capture: Capture) -> Iterator[Record]:
     )
     if capture.request.body is not None:
         yield RequestBody(1, T0, capture.request.body.data())
-    yield RequestSent(1, T0)
+    if capture.timed or capture.messages:
+        yield RequestSent(1, T0)
     if capture.response is not None:
         head = capture.response
         at = head.at_ms if head.at_ms is not None else 0.0

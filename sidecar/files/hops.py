@@ -1,6 +1,6 @@
 """Recorded exchanges that are one stream on two sides of a hop, placed in time by when each recording began."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -48,7 +48,7 @@ def several_servers(paths: Iterable[Path]) -> bool:
 def _server_of(line: bytes) -> str | None:
     try:
         return urlsplit(_decode(line).request.url).netloc or None
-    except (msgspec.MsgspecError, UnicodeError, ValueError):
+    except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError):
         return None
 
 
@@ -62,15 +62,16 @@ class HeldReports:
         """A report, of which the summary is kept only as far as the comparison needs it; None where it has none."""
         self._held.append((None if summary is None else slim(summary), said))
 
-    def with_hops(self) -> Iterator[dict[str, object] | str]:
-        """The reports in their order, those of the client's side of a hop with what the hop did."""
+    def with_hops(self, told: Callable[[Hop], str] = hop_report) -> Iterator[dict[str, object] | str]:
+        """The reports in their order, those of the client's side of a hop with what the hop did; `told` puts that into
+        words where the report is text."""
         hops = join([summary for summary, _ in self._held])
         for number, (_, said) in enumerate(self._held):
             hop = hops.get(number)
             if hop is None:
                 yield said
             elif isinstance(said, str):
-                yield f"{said}\n{hop_report(hop)}"
+                yield f"{said}\n{told(hop)}"
             else:
                 yield said | {"hop": hop_object(hop)}
 

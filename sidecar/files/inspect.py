@@ -1,16 +1,21 @@
 """Recorded exchanges through the same pipeline as live ones."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
+from sidecar.capture.interest import Chooser
 from sidecar.capture.records import Chunk, Ended, Opened, Record, RequestBody, RequestSent, ResponseHead
 from sidecar.exchange import Exchange
-from sidecar.files.capture import T0, Capture, CaptureError, end_at, read_captures, records_of
-from sidecar.files.curl import is_curl_output, read_curl
+from sidecar.files.capture import Capture, CaptureError, end_at, records_of
+from sidecar.files.curl import assumed_head, is_headless
+from sidecar.files.markdown import markdown_report, markdown_session
 from sidecar.files.sockets import SocketReport, is_socket, run_socket, session_object
+from sidecar.files.sources import Source, exchanges_of
 from sidecar.files.text import session_report, text_report
+from sidecar.quirks.registry import without_head
 from sidecar.stream.summary import Summary
 from sidecar.summarise import summarise
 from sidecar.thresholds import Limits, QuirkThresholds
@@ -18,45 +23,50 @@ from sidecar.thresholds import Limits, QuirkThresholds
 WHOLE_FILE = Limits(event_bytes=256 * 1024 * 1024, request_bytes=256 * 1024 * 1024, text_chars=256 * 1024 * 1024)
 """A file is bounded by its size; nothing of it needs to be left out."""
 
-_CURL_LIMIT = 1024 * 1024 * 1024
-
 
 def inspect_file(path: Path, thresholds: QuirkThresholds) -> Iterator[Summary | SocketReport | CaptureError]:
     """One summary per exchange of a file, in its order, of a WebSocket all in one; an error where a line is damaged.
 
     Raises CaptureError where the file cannot be read at all.
     """
-    try:
-        with path.open("rb") as file:
-            start = file.read(256)
-            rest = file.read(_CURL_LIMIT) if is_curl_output(start) else b""
-    except OSError as error:
-        raise CaptureError(f"{path}: {error.strerror or error}") from error
-    if is_curl_output(start):
-        capture, body = read_curl(path, start + rest)
-        yield run(list(_untimed(capture, body)), T0, thresholds, timed=False)
-        return
-    for capture_or_error in read_captures(path):
-        if isinstance(capture_or_error, CaptureError):
-            yield capture_or_error
+    return inspect_source(Source(path, str(path)), thresholds)
+
+
+def inspect_source(
+    source: Source,
+    thresholds: QuirkThresholds,
+    chooser: Chooser | None = None,
+    note: Callable[[str], None] = lambda said: None,
+) -> Iterator[Summary | SocketReport | CaptureError]:
+    """The same of anything that holds exchanges; `chooser` and `note` as in `exchanges_of`."""
+    for capture in exchanges_of(source, chooser, note):
+        if isinstance(capture, CaptureError):
+            yield capture
             continue
         try:
-            records = list(records_of(capture_or_error))
+            yield inspect_capture(capture, thresholds)
         except ValueError as error:
-            yield CaptureError(f"{path}: exchange {capture_or_error.id}: {error}")
-            continue
-        if is_socket(records):
-            yield run_socket(records, end_at(capture_or_error), thresholds, WHOLE_FILE)
-        else:
-            yield run(records, end_at(capture_or_error), thresholds)
+            yield CaptureError(f"{source.name}: exchange {capture.id}: {error}")
 
 
-def _untimed(capture: Capture, body: bytes) -> Iterator[Record]:
-    for record in records_of(capture):
-        if isinstance(record, Ended):
-            yield Chunk(1, T0, body)
-        if not isinstance(record, RequestSent):  # when it was sent is unknown: no ladder
-            yield record
+def inspect_capture(capture: Capture, thresholds: QuirkThresholds) -> Summary | SocketReport:
+    """What one recorded exchange was. ValueError where its payloads are damaged, or it is nothing that can be judged."""
+    if is_headless(capture):
+        return _headless(capture, thresholds)
+    records = list(records_of(capture))
+    if is_socket(records):
+        return run_socket(records, end_at(capture), thresholds, WHOLE_FILE)
+    return run(records, end_at(capture), thresholds, timed=capture.timed)
+
+
+def _headless(capture: Capture, thresholds: QuirkThresholds) -> Summary:
+    """A body read under the head that it will have had; of status and headers nothing is said."""
+    head = assumed_head(b"".join(chunk.data() for chunk in capture.chunks))
+    records = list(records_of(msgspec.structs.replace(capture, response=head)))
+    summary = run(records, end_at(capture), thresholds, timed=capture.timed)
+    if summary.dialect == "unknown":
+        raise ValueError("a body without its head, of no known dialect; record it with `curl -N -i`")
+    return msgspec.structs.replace(summary, status=None, quirks=without_head(summary.quirks))
 
 
 def run(records: list[Record], ended_at: int, thresholds: QuirkThresholds, *, timed: bool = True) -> Summary:
@@ -86,24 +96,29 @@ def feed(exchange: Exchange, record: Record) -> None:
         exchange.ended(record)
 
 
+Form = Literal["text", "json", "markdown"]
+
+
 def lines_of(
-    found: Summary | SocketReport, *, as_json: bool, show_content: bool
+    found: Summary | SocketReport, form: Form, *, show_content: bool
 ) -> Iterator[tuple[Summary | None, dict[str, object] | str]]:
     """What `inspect` prints: an object or a text per exchange, and of a WebSocket without any response one of its own."""
-    said = report if as_json else text_report
+    said = _FORMS[form]
     if isinstance(found, Summary):
         yield found, said(found, show_content=show_content)
         return
     session = found.session
     above = session_report(session, show_content=show_content)
+    if form == "markdown":
+        above = markdown_session(session, above)
     if not found.responses:
         own: dict[str, object] = {"id": session.id, "dialect": session.dialect, "session": session_object(session)}
-        yield None, own if as_json else above
+        yield None, own if form == "json" else above
     for number, summary in enumerate(found.responses):
-        if as_json:
-            yield summary, report(summary, show_content=show_content) | {"session": session_object(session)}
+        below = said(summary, show_content=show_content)
+        if isinstance(below, dict):
+            yield summary, below | {"session": session_object(session)}
         else:
-            below = text_report(summary, show_content=show_content)
             yield summary, below if number else f"{above}\n{below}"
 
 
@@ -156,3 +171,10 @@ def report(summary: Summary, *, show_content: bool) -> dict[str, object]:
     if show_content:
         found |= {"text": summary.text, "reasoning_text": summary.reasoning_text, "error": summary.error}
     return found
+
+
+_FORMS: dict[Form, Callable[..., dict[str, object] | str]] = {
+    "text": text_report,
+    "json": report,
+    "markdown": markdown_report,
+}

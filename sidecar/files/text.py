@@ -1,48 +1,74 @@
-"""The report of one exchange for a terminal: verdict first, then the ladder, what is odd, usage and tool calls."""
+"""The report of one exchange for a terminal: verdict first, then the timeline, what is odd, usage and tool calls."""
 
+from sidecar.files.findings import advice, buffering, gap_figures, ladder, quirk_rows, sparkline, usage, verdict
+from sidecar.files.plain import plain
 from sidecar.quirks.quirk import Severity
-from sidecar.quirks.registry import BY_ID
 from sidecar.stream.hop import Hop
 from sidecar.stream.session import SessionSummary
-from sidecar.stream.summary import MILESTONES, Summary
+from sidecar.stream.summary import Summary
 
-_ORDER = (Severity.BREAKS_CLIENTS, Severity.WARNING, Severity.INFO)
 _ODD = ("unknown_events", "malformed_messages", "unattributed_errors", "go_away", "heartbeats")
 """Counts of a WebSocket that are named where they are not zero."""
-_UNPRINTABLE = dict.fromkeys((*range(32), 127, *range(128, 160)), "�")
+_STRIP = 32
+"""Columns of the strip that shows where on the way to the end a rung of the ladder is."""
+UNTIMED = "no timing: the file does not say when chunks came"
 
 
 def text_report(summary: Summary, *, show_content: bool) -> str:
     """Several lines, without a line break at their end. What came over the wire is shown without control characters."""
-    lines = [
-        f"{_plain(summary.id)}  {summary.outcome.upper()}",
-        f"  {summary.dialect} from {summary.server_address or 'unknown'}"
-        f", model {_plain(summary.request_model or summary.response_model or 'unknown')}"
-        f", status {summary.status if summary.status is not None else 'none'}",
-        f"  finish reason {_plain(summary.finish_reason or 'none')}, terminator {summary.terminator or 'none'}",
-    ]
-    if summary.socket is not None:
-        lines.append(
-            f"  in the WebSocket {_plain(summary.socket)}, asked for by {summary.t0_source or 'nothing visible'}"
-        )
-    if summary.error is not None:
-        message = f": {_plain(summary.error)}" if show_content else ""
-        lines.append(f"  error {_plain(summary.error_type or 'without a type')}{message}")
-    lines += _ladder(summary)
+    lines = [f"{plain(summary.id)}  {summary.outcome.upper()}: {verdict(summary)}"]
+    if todo := advice(summary):
+        lines.append(f"  {todo}")
+    lines += [f"  {line}" for line in facts(summary, show_content=show_content)]
+    lines += [f"  {line}" for line in timeline(summary)]
     lines += _quirks(summary)
     if summary.usage is not None:
-        counts = ", ".join(f"{name} {count}" for name, count in summary.usage.items())
-        lines.append(f"  usage ({summary.usage_source}): {counts}")
+        lines.append(f"  usage ({summary.usage_source}): {usage(summary)}")
     for call in summary.tool_calls:
-        arguments = f" {_plain(call.arguments)}" if show_content else ""
-        lines.append(f"  tool call {_plain(call.name)}: {call.verdict}, {call.arguments_chars} characters{arguments}")
+        arguments = f" {plain(call.arguments)}" if show_content else ""
+        lines.append(f"  tool call {plain(call.name)}: {call.verdict}, {call.arguments_chars} characters{arguments}")
     if show_content and summary.reasoning_text:
-        lines.append(f"  reasoning: {_plain(summary.reasoning_text)}")
+        lines.append(f"  reasoning: {plain(summary.reasoning_text)}")
     if show_content and summary.text:
-        lines.append(f"  text: {_plain(summary.text)}")
+        lines.append(f"  text: {plain(summary.text)}")
     if show_content and summary.transcript:
-        lines.append(f"  transcript: {_plain(summary.transcript)}")
+        lines.append(f"  transcript: {plain(summary.transcript)}")
     return "\n".join(lines)
+
+
+def facts(summary: Summary, *, show_content: bool) -> list[str]:
+    """What it was: dialect, server, model, status, how it finished."""
+    status = summary.status
+    lines = [
+        f"{summary.dialect} from {plain(summary.server_address or 'unknown')}"
+        f", model {plain(summary.request_model or summary.response_model or 'unknown')}"
+        f", status {status if status is not None else 'none' if summary.end == 'upstream_failed' else 'unknown'}",
+        f"finish reason {plain(summary.finish_reason or 'none')}, terminator {summary.terminator or 'none'}",
+    ]
+    if summary.socket is not None:
+        lines.append(f"in the WebSocket {plain(summary.socket)}, asked for by {summary.t0_source or 'nothing visible'}")
+    if summary.error is not None:
+        message = f": {plain(summary.error)}" if show_content else ""
+        lines.append(f"error {plain(summary.error_type or 'without a type')}{message}")
+    return lines
+
+
+def timeline(summary: Summary) -> list[str]:
+    """The ladder, each rung with a strip as long as its time, then the gaps between outputs."""
+    rungs = ladder(summary)
+    if not rungs:
+        return [UNTIMED]
+    whole = max(rungs[-1][0], 0.001)
+    lines = ["seconds from the request"]
+    lines += [f"{at:9.3f} {'─' * round(at / whole * _STRIP):<{_STRIP}} {names}" for at, names in rungs]
+    if summary.gaps.count:
+        lines.append(f"{summary.output_chunks} output chunks, gaps {gap_figures(summary)}")
+        if spark := sparkline(summary.gaps):
+            lines.append(f"{spark}  gaps in their order")
+        lines.append(f"buffering: {buffering(summary)}")
+    if summary.heartbeats:
+        lines.append(f"heartbeats: {summary.heartbeats}")
+    return lines
 
 
 def hop_report(hop: Hop) -> str:
@@ -51,7 +77,7 @@ def hop_report(hop: Hop) -> str:
     by = {"response_id": "the response id", "trace": "the trace", "request": "the request"}[hop.evidence]
     lines = [
         f"  hop {outer.server_address}:{outer.server_port} > {inner.server_address}:{inner.server_port}, "
-        f"upstream's side {_plain(inner.id)} (by {by}): first token {_signed(hop.added_first_token)}, "
+        f"upstream's side {plain(inner.id)} (by {by}): first token {_signed(hop.added_first_token)}, "
         f"request {_signed(hop.request_delay)}, end {_signed(hop.added_end)}"
     ]
     if outer.gap_p50 is not None and inner.gap_p50 is not None:
@@ -73,9 +99,9 @@ def session_report(session: SessionSummary, *, show_content: bool) -> str:
     counts = session.counts
     end = "open" if session.closed_by is None else f"closed by the {session.closed_by}"
     code = f" with code {session.close_code}" if session.close_code is not None else ""
-    reason = f": {_plain(session.close_reason)}" if show_content and session.close_reason else ""
+    reason = f": {plain(session.close_reason)}" if show_content and session.close_reason else ""
     lines = [
-        f"{_plain(session.id)}  WEBSOCKET {session.dialect}, {counts.responses} responses, "
+        f"{plain(session.id)}  WEBSOCKET {session.dialect}, {counts.responses} responses, "
         f"{counts.server_messages + counts.client_messages} messages, {end}{code}{reason}"
     ]
     odd = [f"{name.replace('_', ' ')} {count}" for name in _ODD if (count := getattr(counts, name))]
@@ -86,30 +112,10 @@ def _signed(seconds: float | None) -> str:
     return "unknown" if seconds is None else f"{seconds * 1000:+.1f} ms"
 
 
-def _ladder(summary: Summary) -> list[str]:
-    if not summary.milestones:
-        return ["  no timing"]
-    reached = [f"{name} {summary.milestones[name]:.3f}" for name in MILESTONES if name in summary.milestones]
-    lines = [f"  seconds from the request: {', '.join(reached)}"]
-    gaps = summary.gaps
-    if gaps.count:
-        p50, p99 = gaps.percentile(0.5) or 0.0, gaps.percentile(0.99) or 0.0
-        lines.append(
-            f"  {summary.output_chunks} output chunks, gaps p50 {p50 * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms, "
-            f"longest {gaps.longest / 1e6:.1f} ms; buffering: {summary.buffering.verdict}"
-        )
-    return lines
-
-
 def _quirks(summary: Summary) -> list[str]:
-    rows = sorted((BY_ID[quirk] for quirk in summary.quirks), key=lambda row: (_ORDER.index(row.severity), row.id))
     lines = []
-    for row in rows:
+    for row in quirk_rows(summary):
         lines.append(f"  {row.severity}: {row.id}: {row.summary}")
         if row.severity is not Severity.INFO:
             lines += [f"    breaks: {row.breaks}", f"    guard: {row.guard}"]
     return lines
-
-
-def _plain(text: str) -> str:
-    return text.translate(_UNPRINTABLE).encode("utf-8", "replace").decode("utf-8")

@@ -263,7 +263,7 @@ FRAMING: tuple[Quirk, ...] = (
             "Typed SDKs reject the unknown variant: the Node, Java and PHP clients for OpenAI ended long "
             "Responses streams with an error at the first `keepalive`."
         ),
-        guard="Ignore event types you do not know, and reset the idle timer when they come.",
+        guard="Ignore event types that you do not know; let them reset the timer of the connection, not the one for output.",
         reference="https://github.com/openai/openai-node/issues/1964",
     ),
     Quirk(
@@ -345,7 +345,7 @@ FRAMING: tuple[Quirk, ...] = (
             "Clients that flush the buffer at the end of body parse half a JSON text and crash; clients that "
             "drop it report a short answer as a success."
         ),
-        guard="Discard the rest, and report the stream as incomplete unless its terminator had come.",
+        guard="Discard the rest, and report the stream as incomplete unless a finish reason or the terminator had come.",
         reference="https://github.com/sudoprivacy/sudocode/issues/576",
     ),
     Quirk(

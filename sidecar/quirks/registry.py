@@ -1,5 +1,7 @@
 """The quirk registry: every row there is, in the order of the documents, and what an exchange shows of them."""
 
+from collections.abc import Iterable
+
 from sidecar.quirks.errors import ERRORS
 from sidecar.quirks.framing import FRAMING
 from sidecar.quirks.payload import PAYLOAD
@@ -45,6 +47,16 @@ _OF_WHOLE_BODIES = frozenset(
 # What a message of a WebSocket cannot show: it has no status and no headers of its own.
 _OF_STATUS_AND_HEADERS = frozenset({"content_type_missing", "error_event_in_200_stream"})
 
+# What a body without its head cannot show.
+_OF_HEADS = _OF_STATUS_AND_HEADERS | {
+    "compressed_stream",
+    "content_encoding_mismatch",
+    "content_length_on_stream",
+    "content_type_unexpected",
+    "sse_without_stream_request",
+    "stream_not_honored",
+}
+
 # What only reads and times of the wire can show.
 _OF_READS = frozenset(
     {
@@ -75,3 +87,8 @@ def detect(evidence: Evidence) -> tuple[str, ...]:
     elif evidence.ending.whole:
         found &= _OF_WHOLE_BODIES
     return tuple(sorted(found))
+
+
+def without_head(quirks: Iterable[str]) -> tuple[str, ...]:
+    """What is left of the quirks of a body whose head was not kept, and was made up to read it."""
+    return tuple(quirk for quirk in quirks if quirk not in _OF_HEADS)

@@ -12,7 +12,7 @@ TERMINATOR: tuple[Quirk, ...] = (
         severity=BREAKS,
         breaks=(
             "Clients that end the turn at the terminator wait on, or raise that the stream closed early "
-            "although the answer was whole; translating gateways never emit their own stop event."
+            "even where the answer was whole; translating gateways never emit their own stop event."
         ),
         guard="Take a clean end of body after a finish reason as the end, and anything less as incomplete.",
         reference="https://github.com/Dstack-TEE/private-ai-gateway/pull/114",

@@ -150,7 +150,7 @@ TOOL_CALLS: tuple[Quirk, ...] = (
             "Agents that parse without a guard crash, or run the tool with `{}`; an answer that was cut by the "
             "length limit looks like this, too."
         ),
-        guard="Catch the error, return it to the model as the tool's result, and check the finish reason for `length`.",
+        guard="Catch the error, return it to the model as the tool's result, and check whether the finish reason is that of the length limit.",
         reference="https://github.com/anthropics/anthropic-sdk-python/issues/794",
     ),
     Quirk(

@@ -129,10 +129,14 @@ TRANSPORT: tuple[Quirk, ...] = (
         ),
         severity=WARNING,
         breaks=(
-            "A hop held the whole answer back: nothing is shown for the whole generation time, idle timeouts "
-            "fire, and token rates read as absurdly high."
+            "If a hop held the answer back, nothing is shown for the whole generation time, idle timeouts fire, and "
+            "token rates read as absurdly high. A cached or very short answer looks the same: the verdict on buffering "
+            "tells them apart where it can."
         ),
-        guard="Switch response buffering off (`X-Accel-Buffering: no`, `proxy_buffering off`) and flush per event.",
+        guard=(
+            "At the hop, switch response buffering off (`X-Accel-Buffering: no`, `proxy_buffering off`); where the "
+            "stream is compressed, flush the compressor after each event or leave event streams uncompressed."
+        ),
         reference="https://github.com/mostlygeek/llama-swap/issues/236",
         on=buffered_delivery,
     ),

@@ -42,11 +42,13 @@ COMPRESSED = 0.25
 """Rise in the share of gaps below 1 ms from which gaps count as compressed."""
 
 _HELD_BACK = {"none": 0, "inconclusive": 0, "coalesced": 1, "buffered": 2}
+CUT_REASONS = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "incomplete"})
+FILTER_REASONS = frozenset({"content_filter", "content_filtered", "refusal", "SAFETY", "guardrail_intervened"})
 _SAME_REASON: tuple[frozenset[str], ...] = (
     frozenset({"stop", "end_turn", "stop_sequence", "STOP", "COMPLETE", "completed", "eos_token"}),
-    frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "incomplete"}),
+    CUT_REASONS,
     frozenset({"tool_calls", "tool_use", "function_call", "TOOL_CALL"}),
-    frozenset({"content_filter", "content_filtered", "refusal", "SAFETY", "guardrail_intervened"}),
+    FILTER_REASONS,
 )
 """Finish reasons that dialects translate into each other."""
 
