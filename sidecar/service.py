@@ -16,11 +16,15 @@ from sidecar.export.estimate import TokenEstimator, TokenizerMissing
 from sidecar.export.prometheus import Exposition
 from sidecar.export.view import View
 from sidecar.export.web import serve
+from sidecar.record.recorder import Recorder
+from sidecar.record.start import RecordError, start_recorder
 from sidecar.stream.summary import Summary
 from sidecar.transport.receiver import Receiver
 
 TICK_SECONDS = 0.25
 TICKS_PER_SAVE = 40
+RECORD_SECONDS = 5.0
+"""How long the writing of what is left to be recorded may take at the end."""
 
 
 class StartError(RuntimeError):
@@ -31,6 +35,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
     """Serve until `until` is done. `ready` is told the addresses once all of them answer. Raises StartError."""
     assert settings.socket is not None
     analyzer = Analyzer(settings)
+    recorder = analyzer.recorder = _recorder(settings)
     estimator = _estimator(analyzer) if settings.estimate_tokens else None
     receiver = Receiver(Path(settings.socket), analyzer.receive, analyzer.closed)
     try:
@@ -44,6 +49,8 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         analyzer.series.set(m.PROXIES, (), receiver.connections)
         if exports is not None:
             exports.publish()
+        if recorder is not None:
+            recorder.publish(analyzer.series)
 
     try:
         exports = telemetry.start(settings, analyzer.series, refresh, version_of("llm-sidecar"))
@@ -83,10 +90,19 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         server.stop()
         await receiver.stop()
         analyzer.stop()
+        if recorder is not None:
+            recorder.close(RECORD_SECONDS)
         if estimator is not None:
             estimator.close()
         if exports is not None:
             await exports.stop()
+
+
+def _recorder(settings: Settings) -> Recorder | None:
+    try:
+        return start_recorder(settings, version_of("llm-sidecar"))
+    except RecordError as error:
+        raise StartError(str(error)) from error
 
 
 def _estimator(analyzer: Analyzer) -> TokenEstimator:
