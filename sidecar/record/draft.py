@@ -30,20 +30,17 @@ class Said:
 
 
 class Draft:
-    """Records in, in their order. `size` are the bytes it occupies, about.
-
-    `lost`: telemetry of it was dropped, so that it cannot be told whole.
-    """
+    """Records in, in their order. `size` are the bytes it occupies, about."""
 
     __slots__ = (
         "_losses",
+        "_records_lost",
         "body",
         "chunks",
         "dropped",
         "ended",
         "head",
         "last_at",
-        "lost",
         "messages",
         "opened",
         "sent_at",
@@ -61,13 +58,13 @@ class Draft:
         self.ended: Ended | None = None
         self.last_at = opened.at
         """When the latest record of it came, or the recording stopped."""
-        self.lost = False
         self.wanted = False
         """Whether it is to be written."""
         self.dropped = ""
         """Why nothing more is kept of it."""
         self.size = 4 * OVERHEAD
         self._losses = 0
+        self._records_lost = False
 
     @property
     def is_socket(self) -> bool:
@@ -78,19 +75,23 @@ class Draft:
         self.last_at = record.at
         if isinstance(record, Lost):
             self._losses += 1
-            self.lost = self.lost or record.records > 0 or self._losses > 1
+            self._records_lost = self._records_lost or record.records > 0
         elif isinstance(record, Ended):
-            self.ended = record
             # The proxy ends what is in flight when it stops; where nothing was lost before, it was still going on.
-            if self._losses and not self.lost and record.error == STOPPED:
-                self.ended = None
-            elif self._losses:
-                self.lost = True
+            if self._losses and record.error == STOPPED:
+                self._losses -= 1
+            else:
+                self.ended = record
         elif not self.dropped:
             grown = self._keep(record)
             self.size += grown
             return grown
         return 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether telemetry of it was dropped, so that it cannot be told whole."""
+        return self._losses > 0 or self._records_lost
 
     def _keep(self, record: Record) -> int:
         if isinstance(record, Chunk):
