@@ -87,7 +87,7 @@ class Folder:
 
     def _open(self) -> None:
         now = self._clock()
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+        stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now))}.{int(now * 1000) % 1000:03}Z"
         while True:
             self._number += 1
             file = self.path / f"{PREFIX}{stamp}-{os.getpid()}-{self._number:04}{SUFFIX}"
@@ -129,14 +129,15 @@ class Folder:
         self._file, self._fd = None, -1
 
     def _files(self) -> list[Path]:
-        """The capture files of all recorders here, the oldest first."""
-        found = []
+        """The capture files of all recorders here, those first to which nothing was written for longest."""
+        found: list[tuple[int, Path]] = []
         with os.scandir(self.path) as entries:
             for entry in entries:
                 ours = entry.name.startswith(PREFIX) and entry.name.endswith(SUFFIX)
                 if ours and entry.is_file(follow_symlinks=False):
-                    found.append(self.path / entry.name)
-        return sorted(found)
+                    with contextlib.suppress(FileNotFoundError):  # another recorder has deleted it
+                        found.append((entry.stat().st_mtime_ns, self.path / entry.name))
+        return [file for _, file in sorted(found)]
 
     def _make_room(self, more: int) -> None:
         """Delete the oldest files until so many bytes fit beside the rest."""
