@@ -146,6 +146,8 @@ def _read_line(line: bytes, where: str) -> Capture | CaptureError:
         version = _version_of(line)
         if version is not None and version != VERSION:
             return _version_error(where, version)
+        if not line.endswith(b"\n"):
+            return CaptureError(f"{where}: cut off: what wrote it was killed, or is still writing; the rest was read")
         return CaptureError(f"{where}: not an exchange of a capture file: {error}")
     if capture.v != VERSION:
         return _version_error(where, capture.v)

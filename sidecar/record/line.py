@@ -11,10 +11,17 @@ from sidecar.capture.tap import REQUEST_COPY_LIMIT
 from sidecar.encoding import content_decoder
 from sidecar.files.capture import VERSION
 from sidecar.record.draft import Draft, Said
+from sidecar.record.folder import TooLargeError
 from sidecar.record.secrets import redact_pieces, redact_secrets
 
 _CODED = frozenset({"content-encoding", "content-length"})
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+
+DECODED_LIMIT = 64 * 1024 * 1024
+"""Bytes of one body without its compression."""
+SCRUBBED_LIMIT = 8 * 1024 * 1024
+"""Bytes of all bodies of an exchange that is scrubbed; it takes twenty times as much memory for a moment."""
 
 
 class Bodies(msgspec.Struct):
@@ -41,6 +48,7 @@ def line_of(draft: Draft, *, by: str, scrubber: Scrubs | None = None) -> bytes:
     """The exchange as JSON, its line break included. Credentials are gone; with a `scrubber` all content is.
 
     Compressed bodies are kept as they came, unless something inside has to be replaced: then they are kept decoded.
+    Raises TooLargeError where it takes more memory than it may.
     """
     head, opened = draft.head, draft.opened
     recorded: dict[str, Any] = {"by": by}
@@ -56,6 +64,9 @@ def line_of(draft: Draft, *, by: str, scrubber: Scrubs | None = None) -> bytes:
     decoded = _decode(bodies, whatever=scrubber is not None)
     if scrubber is not None:
         recorded["scrubbed"] = True
+        pieces = (bodies.request, *bodies.chunks, *(said.data for said in bodies.messages))
+        if sum(map(len, pieces)) > SCRUBBED_LIMIT:
+            raise TooLargeError
         scrubber.scrub(bodies)
     bodies.request = redact_secrets(bodies.request)
     bodies.chunks = redact_pieces(bodies.chunks)
@@ -91,7 +102,13 @@ def _decoded(pieces: list[bytes], headers: Headers, *, whatever: bool) -> list[b
     coding = content_decoder(_coding(headers))
     if coding is None or not any(pieces):
         return None
-    plain = [coding.feed(piece) for piece in pieces]
+    plain: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        plain.append(coding.feed(piece))
+        size += len(plain[-1])
+        if size > DECODED_LIMIT:
+            raise TooLargeError
     plain[-1] += coding.close()
     if coding.mismatched or coding.unknown:
         return None  # it was plain all the time, or nobody can read it

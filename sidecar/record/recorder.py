@@ -5,6 +5,9 @@ from time import monotonic_ns
 
 from sidecar import metrics as m
 from sidecar.capture.records import AnyRecord, Ended, Health, Opened
+from sidecar.dialects import socket_table
+from sidecar.dialects.request import Head
+from sidecar.exchange import lower
 from sidecar.export.series import Series
 from sidecar.record.draft import Draft
 from sidecar.record.writer import Writer
@@ -94,7 +97,8 @@ class Recorder:
         if self._by_id.get(draft.opened.id) is draft:
             del self._by_id[draft.opened.id]
         if draft.is_socket and not draft.wanted:
-            draft.wanted = self._wanted(draft)
+            # One that nobody follows is nobody's business; it was not copied either.
+            draft.wanted = (bool(draft.messages) or _is_known(draft)) and self._wanted(draft)
         if not draft.wanted:
             return
         if draft.lost:
@@ -116,3 +120,10 @@ class Recorder:
         """Write what waits, for so long at most."""
         self.closed()
         self._writer.close(seconds)
+
+
+def _is_known(draft: Draft) -> bool:
+    """Whether the dialect of a WebSocket is known."""
+    opened = draft.opened
+    head = Head.of(opened.method, opened.host, opened.port, opened.target, lower(opened.headers))
+    return socket_table.pick(head) is not None

@@ -202,6 +202,7 @@ async def test_only_what_is_asked_for_is_recorded(player: Player, tmp_path: Path
     [
         (("--record", "r", "--record-only", "outcom!=complete"), "at character 1, at 'outcom!=complete'"),
         (("--record-only", "outcome!=complete"), "give --record DIR"),
+        (("--record", "r", "--socket", "s"), "exclude each other"),
         (("--record", "/proc/none"), "cannot record into /proc/none"),
         (("--record", "/dev/null"), "cannot record into /dev/null"),
     ],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from sidecar import metrics as m
@@ -275,6 +276,14 @@ def test_a_socket_without_responses_is_asked_about_as_a_whole(tmp_path: Path) ->
     bench = Bench(tmp_path / "r", wanted=lambda found: isinstance(found, Draft))
     bench.feed(*socket())
     assert bench.ids() == ["socket"]
+
+
+def test_a_socket_that_nobody_follows_is_not_recorded(bench: Bench) -> None:
+    opened, *rest = socket()
+    assert isinstance(opened, Opened)
+    bench.feed(msgspec.structs.replace(opened, target="/chat"), *rest)
+    assert bench.ids() == []
+    assert bench.dropped() == {}
 
 
 def test_a_request_that_was_never_complete_says_so(bench: Bench) -> None:
