@@ -23,12 +23,12 @@ STREAMS = corpus.captures()
 SOCKETS = sockets.captures()
 
 
-def said(value: Any) -> Any:
+def verdicts(value: Any) -> Any:
     """What may not change: all but texts, ids and what compression shows."""
     if isinstance(value, dict):
-        kept = {key: said(item) for key, item in value.items() if key not in TEXTS | IDS | {"content_coding"}}
+        kept = {key: verdicts(item) for key, item in value.items() if key not in TEXTS | IDS | {"content_coding"}}
         return kept | ({"quirks": sorted({*kept["quirks"]} - OF_CODING)} if "quirks" in kept else {})
-    return [said(item) for item in value] if isinstance(value, list) else value
+    return [verdicts(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("case", STREAMS)
@@ -47,13 +47,13 @@ def test_a_recording_of_a_socket_says_the_same(case: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("case", STREAMS)
 def test_a_scrubbed_recording_gets_the_same_verdicts(case: str, tmp_path: Path) -> None:
     capture = STREAMS[case]
-    assert said(corpus.observed(scrubbed(capture, tmp_path))) == said(corpus.observed(capture))
+    assert verdicts(corpus.observed(scrubbed(capture, tmp_path))) == verdicts(corpus.observed(capture))
 
 
 @pytest.mark.parametrize("case", SOCKETS)
 def test_a_scrubbed_recording_of_a_socket_gets_the_same_verdicts(case: str, tmp_path: Path) -> None:
     capture = SOCKETS[case]
-    assert said(sockets.observed(scrubbed(capture, tmp_path))) == said(sockets.observed(capture))
+    assert verdicts(sockets.observed(scrubbed(capture, tmp_path))) == verdicts(sockets.observed(capture))
 
 
 @pytest.mark.parametrize("case", STREAMS)
