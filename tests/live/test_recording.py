@@ -2,6 +2,7 @@
 rotation leave of it."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -293,17 +294,14 @@ async def test_a_full_disk_costs_recordings_and_nothing_else(player: Player, tmp
     assert all(file.stat().st_size for file in tmp_path.iterdir())
 
 
-class limited:  # noqa: N801  # a context manager reads like a function
+@contextlib.contextmanager
+def limited(pid: int, size: int, hard: int) -> Iterator[None]:
     """A process whose files cannot grow beyond some bytes: what a full disk is to it, without being root."""
-
-    def __init__(self, pid: int, size: int, hard: int) -> None:
-        self._pid, self._size, self._hard = pid, size, hard
-
-    def __enter__(self) -> None:
-        resource.prlimit(self._pid, resource.RLIMIT_FSIZE, (self._size, self._hard))
-
-    def __exit__(self, *_: object) -> None:
-        resource.prlimit(self._pid, resource.RLIMIT_FSIZE, (self._hard, self._hard))
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
 
 
 async def test_files_are_rotated_and_the_oldest_deleted(player: Player, tmp_path: Path) -> None:
