@@ -35,6 +35,7 @@ from sidecar.export.observe import observe
 from sidecar.export.series import Series
 from sidecar.quirks.memory import QuirkMemory, log_line
 from sidecar.quirks.registry import BY_ID
+from sidecar.record.recorder import Recorder
 from sidecar.relations import Relations
 from sidecar.sessions import Sessions
 from sidecar.stream.phases import Phase, StallPolicy
@@ -68,6 +69,8 @@ class Analyzer:
         self.recent: deque[Summary] = deque(maxlen=RECENT)
         self.listeners: list[Callable[[Summary], None]] = []
         """Called with every summary: further exporters. What they raise is counted under `export`."""
+        self.recorder: Recorder | None = None
+        """Records exchanges, where the operator asked for it."""
         self.record_span: Callable[[Summary], dict[str, str] | None] = lambda summary: None
         """Called with every summary before it is counted: the ids of its span, to which exemplars then point."""
         self._limits = settings.limits
@@ -93,8 +96,11 @@ class Analyzer:
             return
         self.series.add(m.RECORDS, (), len(records))
         self._note_lag(records[0].at)
+        recorder = self.recorder
         for record in records:
             kind = record.__class__
+            if recorder is not None:
+                self._recorded(recorder.take, connection, record)
             if kind is Chunk:
                 exchange = self.exchanges.get((connection, record.stream))
                 if exchange is not None:
@@ -110,6 +116,15 @@ class Analyzer:
                 self._open(connection, record)  # type: ignore[arg-type]  # as above
             else:
                 self._rest(connection, record)
+                if recorder is not None:
+                    self._recorded(recorder.read, connection, record)
+
+    def _recorded[*Told](self, tell: Callable[[*Told], object], *told: *Told) -> None:
+        """What goes wrong in recording costs no verdict."""
+        try:
+            tell(*told)
+        except Exception:
+            self._count_failure()
 
     def _open(self, connection: int, record: Opened) -> None:
         if len(self.exchanges) + len(self.sessions) >= self.settings.max_streams:
@@ -121,6 +136,8 @@ class Analyzer:
             )
             self.exchanges[connection, record.stream] = exchange
             self.relations.opened(exchange)
+            if self.recorder is not None:
+                self.recorder.opened(connection, record)
         except Exception:
             self._count_failure()
 
@@ -196,7 +213,8 @@ class Analyzer:
             self.series.add(m.STREAMS_LOST, ("capture",))
         self.recent.append(summary)
         relate: Callable[[Summary], None] = partial(self.relations.ended, exchange)
-        for export in (self._observe, relate, *self.listeners):
+        judged = () if self.recorder is None else (self.recorder.judged,)
+        for export in (self._observe, relate, *judged, *self.listeners):
             try:
                 export(summary)
             except Exception:
@@ -231,6 +249,8 @@ class Analyzer:
             self._abandon(key)
         for turn in self.sessions.abandon(self._clock(), connection):
             self._finish(turn)
+        if self.recorder is not None:
+            self._recorded(self.recorder.closed, connection)
 
     def _abandon(self, key: Key) -> None:
         exchange = self.exchanges.pop(key)

@@ -46,6 +46,20 @@ def _access_options[F: Callable[..., Any]](command: F) -> F:
     return command
 
 
+def _record_options[F: Callable[..., Any]](command: F) -> F:
+    size = click.IntRange(min=1)
+    for option in (
+        click.option("--record-total-mib", type=size, metavar="N", help="All files together; the oldest go.  [1024]"),
+        click.option("--record-file-seconds", type=float, metavar="N", help="A new file after so long.  [3600]"),
+        click.option("--record-file-mib", type=size, metavar="N", help="A new file after so many MiB.  [64]"),
+        click.option("--record-scrub", is_flag=True, default=None, help="Replace all content by filler."),
+        click.option("--record-only", metavar="EXPR", help="Just those, e.g. 'outcome!=complete or ttft>5s'."),
+        click.option("--record", metavar="DIR", help="Record exchanges into capture files."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="llm-sidecar")
 def cli() -> None:
@@ -62,6 +76,7 @@ def cli() -> None:
 @click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @click.option("--estimate-tokens", is_flag=True, default=None, help="Estimate output tokens where none came.")
 @_access_options
+@_record_options
 @_otel_options
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy's own, repeated.")
 def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
@@ -88,6 +103,7 @@ def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
 @click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @_METRICS
 @_access_options
+@_record_options
 @_otel_options
 @_CONFIG
 def analyzer(config: Path | None, **flags: Any) -> None:

@@ -79,6 +79,28 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     capture_content: Annotated[bool, Meta(description="Put prompts, completions and tool arguments into the spans")] = (
         False
     )
+    record: Annotated[str | None, Meta(description="Directory into which exchanges are recorded as capture files")] = (
+        None
+    )
+    record_only: Annotated[
+        str | None, Meta(description="Which exchanges are recorded: an expression like outcome!=complete; none: all")
+    ] = None
+    record_scrub: Annotated[bool, Meta(description="Replace all content in recordings by filler of the same shape")] = (
+        False
+    )
+    record_file_mib: Annotated[int, Meta(ge=1, description="MiB of one capture file, after which another is begun")] = (
+        64
+    )
+    record_file_seconds: Annotated[
+        float, Meta(gt=0, description="Age in seconds of a capture file, after which another is begun")
+    ] = 3600.0
+    record_total_mib: Annotated[
+        int, Meta(ge=1, description="MiB of all capture files in the directory; the oldest are deleted")
+    ] = 1024
+    record_exchange_mib: Annotated[int, Meta(ge=1, description="MiB of one recorded exchange, at most")] = 32
+    record_memory_mib: Annotated[
+        int, Meta(ge=1, description="MiB of exchanges held in memory for recording, at most")
+    ] = 256
     log_level: Annotated[str, Meta(description="debug, info, warning or error")] = "warning"
     providers: Annotated[
         dict[str, str], Meta(description="Host suffixes to provider names, before the built-in ones")

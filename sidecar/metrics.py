@@ -293,6 +293,21 @@ SPAN_EXPORT_FAILURES = Metric(
 METRIC_EXPORT_FAILURES = Metric(
     "llm_sidecar_metric_export_failures_total", "counter", "Collections of metrics that the collector did not take."
 )
+RECORDINGS = Metric("llm_sidecar_recordings_total", "counter", "Exchanges written to capture files.")
+RECORDINGS_DROPPED = Metric(
+    "llm_sidecar_recordings_dropped_total",
+    "counter",
+    "Exchanges that should have been recorded and were not: larger than one may be (too_large), no memory left for them "
+    "(memory), more waiting than the disk takes (queue_full), the disk full or broken (disk), telemetry of them dropped "
+    "(lost), cut off in the file by a killed analyzer (torn), or a bug (failure).",
+    ("reason",),
+)
+RECORDING_HELD_BYTES = Metric(
+    "llm_sidecar_recording_held_bytes", "gauge", "Bytes of exchanges in memory that may be recorded when they are over."
+)
+RECORDING_DISK_BYTES = Metric(
+    "llm_sidecar_recording_disk_bytes", "gauge", "Bytes of all capture files in the directory of recordings."
+)
 TRACKED = Metric("llm_sidecar_streams_tracked", "gauge", "Exchanges that the analyzer follows now.")
 
 METRICS: tuple[Metric, ...] = (
@@ -349,5 +364,9 @@ METRICS: tuple[Metric, ...] = (
     SPANS_EXPORTED,
     SPAN_EXPORT_FAILURES,
     METRIC_EXPORT_FAILURES,
+    RECORDINGS,
+    RECORDINGS_DROPPED,
+    RECORDING_HELD_BYTES,
+    RECORDING_DISK_BYTES,
     TRACKED,
 )

@@ -90,6 +90,8 @@ async def run(
     Raises StartError or ConfigError where it cannot.
     """
     modes = modes_of(settings)
+    if settings.socket is not None and settings.record is not None:
+        raise ConfigError("--record and --socket exclude each other: who records is the analyzer, give it --record")
     logging.getLogger().setLevel(settings.log_level.upper())
     side = ProxySide(settings)
     stopping = _Stopping()

@@ -19,6 +19,8 @@ from sidecar.export.estimate import TokenEstimator, TokenizerMissing
 from sidecar.export.prometheus import Exposition
 from sidecar.export.view import View
 from sidecar.export.web import serve
+from sidecar.record.recorder import Recorder
+from sidecar.record.start import RecordError, start_recorder
 from sidecar.stream.summary import Summary
 from sidecar.transport.receiver import Receiver
 
@@ -26,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.25
 TICKS_PER_SAVE = 40
+RECORD_SECONDS = 5.0
+"""How long the writing of what is left to be recorded may take at the end."""
 
 
 class StartError(RuntimeError):
@@ -37,6 +41,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
     assert settings.socket is not None
     access, tls = _access(settings)
     analyzer = Analyzer(settings)
+    recorder = analyzer.recorder = _recorder(settings)
     estimator = _estimator(analyzer) if settings.estimate_tokens else None
     receiver = Receiver(Path(settings.socket), analyzer.receive, analyzer.closed)
     try:
@@ -50,6 +55,8 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         analyzer.series.set(m.PROXIES, (), receiver.connections)
         if exports is not None:
             exports.publish()
+        if recorder is not None:
+            recorder.publish(analyzer.series)
 
     try:
         exports = telemetry.start(settings, analyzer.series, refresh, version_of("llm-sidecar"))
@@ -91,6 +98,8 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         server.stop()
         await receiver.stop()
         analyzer.stop()
+        if recorder is not None:
+            recorder.close(RECORD_SECONDS)
         if estimator is not None:
             estimator.close()
         if exports is not None:
@@ -103,6 +112,13 @@ def _access(settings: Settings) -> tuple[Access, ssl.SSLContext | None]:
         access = Access(read_token(settings.metrics_token_file), is_loopback(host))
         return access, read_certificate(settings.metrics_certificate)
     except AccessError as error:
+        raise StartError(str(error)) from error
+
+
+def _recorder(settings: Settings) -> Recorder | None:
+    try:
+        return start_recorder(settings, version_of("llm-sidecar"))
+    except RecordError as error:
         raise StartError(str(error)) from error
 
 

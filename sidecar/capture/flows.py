@@ -15,7 +15,7 @@ from sidecar.capture.interest import Chooser, Interest
 from sidecar.capture.records import EndedKind, Opened, ResponseHead
 from sidecar.capture.redaction import redact_headers, redact_target
 from sidecar.capture.sockets import SocketTap
-from sidecar.capture.tap import Tap
+from sidecar.capture.tap import STOPPED, Tap
 
 History = Literal["all", "not copied", "none"]
 """Of which WebSockets mitmproxy keeps the messages: of all, of those that are not copied, of none."""
@@ -182,5 +182,5 @@ class FlowTaps:
         for tap in list(self._taps.values()):
             if not tap.held:
                 tap.lost = True
-                tap.end("client_disconnect", "the proxy was stopped")
+                tap.end("client_disconnect", STOPPED)
         self._taps.clear()

@@ -84,6 +84,8 @@ class Outbox:
         """Throw away the records that are not wanted (any more)."""
         self.records = deque(item for item in self.records if wanted(item))
         self.size = sum(_occupied(item) for item in self.records)
+        if not self.records:
+            self._waiting = False
 
 
 def _occupied(item: Item) -> int:

@@ -9,6 +9,9 @@ from sidecar.capture.records import Ended, EndedKind, Lost, Opened, Record, Requ
 REQUEST_COPY_LIMIT = 4 * 1024 * 1024
 """Bytes of a request body that are copied; what the observer reads of it stands in front or is found in these."""
 
+STOPPED = "the proxy was stopped"
+"""Error of the end of what was in flight when the proxy stopped: nobody's outcome."""
+
 _SAMPLE = 64  # one call in so many is timed
 
 

@@ -56,6 +56,8 @@ class RequestPart(msgspec.Struct):
     http_version: str = "HTTP/1.1"
     headers: list[tuple[str, str]] = []
     body: Payload | None = None
+    complete: bool = True
+    """Whether its last byte was forwarded; without it there is no t0, and times count from its head."""
 
 
 class ResponsePart(msgspec.Struct):
@@ -77,6 +79,15 @@ class MessagePart(Payload, kw_only=True):
     sender: Literal["client", "server"] = msgspec.field(name="from")
     binary: bool = False
     """Whether it came in binary frames."""
+    size: int | None = None
+    """Its length in bytes where only the beginning was kept."""
+    audio: list[tuple[int, int]] = []
+    """Where audio was left out: byte offset in the message, and bytes."""
+
+    def data(self) -> bytes:
+        """The bytes, with silence of the same length for audio; ValueError as above, and where offsets make no sense."""
+        kept = super().data()
+        return with_silence(kept, self.audio) if self.audio else kept
 
 
 class EndPart(msgspec.Struct):
@@ -87,6 +98,19 @@ class EndPart(msgspec.Struct):
     """Close code of a WebSocket."""
     reason: str = ""
     """What it was closed with."""
+
+
+class RecordedPart(msgspec.Struct, omit_defaults=True):
+    """What the recorder did to the exchange, and what it left out."""
+
+    by: str
+    """Name and version of what wrote it."""
+    scrubbed: bool = False
+    """Whether content was replaced by filler."""
+    decoded: dict[Literal["request", "response"], str] = {}
+    """Bodies that were compressed on the wire and are not here, with the `content-encoding` that they had."""
+    cut: list[Literal["request_body", "messages"]] = []
+    """Of what only the beginning was kept."""
 
 
 class Capture(msgspec.Struct):
@@ -106,6 +130,8 @@ class Capture(msgspec.Struct):
     messages: list[MessagePart] = []
     timed: bool = True
     """False where the source did not say when chunks came: then nothing is said that only timing could show."""
+    recorded: RecordedPart | None = None
+    """Absent in captures that were not recorded by a sidecar."""
 
 
 class CaptureError(ValueError):
@@ -137,6 +163,8 @@ def read_capture(line: bytes, where: str) -> Capture | CaptureError:
         version = _version_of(line)
         if version is not None and version != VERSION:
             return _version_error(where, version)
+        if not line.endswith(b"\n"):
+            return CaptureError(f"{where}: cut off: what wrote it was killed, or is still writing; the rest was read")
         return CaptureError(f"{where}: not an exchange of a capture file: {error}")
     if capture.v != VERSION:
         return _version_error(where, capture.v)
@@ -176,7 +204,7 @@ def records_of(capture: Capture) -> Iterator[Record]:
     )
     if capture.request.body is not None:
         yield RequestBody(1, T0, capture.request.body.data())
-    if capture.timed or capture.messages:
+    if capture.request.complete and (capture.timed or capture.messages):
         yield RequestSent(1, T0)
     if capture.response is not None:
         head = capture.response
@@ -186,10 +214,32 @@ def records_of(capture: Capture) -> Iterator[Record]:
         yield Chunk(1, _ns(chunk.at_ms), chunk.data())
     for message in capture.messages:
         data = message.data()
-        yield Message(1, _ns(message.at_ms), data, message.sender == "client", not message.binary, len(data))
+        size = max(message.size or 0, len(data))
+        yield Message(1, _ns(message.at_ms), data, message.sender == "client", not message.binary, size)
     end = capture.end
     if end.kind != "open":
         yield Ended(1, _ns(end.at_ms), end.kind, end.reason or end.error, end.code)
+
+
+AUDIO_LIMIT = 64 * 1024 * 1024
+"""Bytes of audio that one message may claim to have had."""
+
+
+def with_silence(kept: bytes, audio: list[tuple[int, int]]) -> bytes:
+    """A message with zeros where its audio was: in base64 beside JSON, plain where it was nothing but audio."""
+    if sum(size for _, size in audio) > AUDIO_LIMIT:
+        raise ValueError(f"a message with more than {AUDIO_LIMIT} bytes of audio")
+    filler = b"A" if kept else b"\0"
+    data = bytearray()
+    read = 0
+    for offset, size in audio:
+        before = kept[read : read + offset - len(data)]
+        read += len(before)
+        data += before
+        if len(data) != offset or size < 0:
+            raise ValueError(f"audio at byte {offset} of a message that is not so long")
+        data += filler * size
+    return bytes(data) + kept[read:]
 
 
 def end_at(capture: Capture) -> int:

@@ -37,8 +37,6 @@ class Sender:
             loop.call_later(BATCH_SECONDS, self._ready.set)
 
         self._capture.outbox.wake = wake
-        if self._capture.outbox.records:
-            self._ready.set()
         retry = _FIRST_RETRY
         while True:
             try:
@@ -73,6 +71,7 @@ class Sender:
             )
         self.connected = True
         self.connections += 1
+        self._ready.set()  # what the connection before left behind has woken nobody since
         gone = asyncio.ensure_future(self._listen(reader))
         try:
             await self._pump(writer, gone)

@@ -149,6 +149,39 @@ async def test_an_analyzer_that_dies_loses_what_it_knew_and_a_new_one_is_told(tm
     await again.stop()
 
 
+async def test_an_analyzer_that_dies_while_it_is_written_to_is_no_end_of_telemetry(tmp_path: Path) -> None:
+    """What was left in the outbox then has woken the sender before, and wakes nobody again."""
+    path = tmp_path / "s"
+
+    async def dies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(encode(Welcome(VERSION)))
+        await reader.readexactly(100_000)
+        writer.transport.abort()
+
+    server = await asyncio.start_unix_server(dies, str(path))
+    capture = Capture(Outbox())
+    sender = Sender(capture, str(path), 1)
+    sending = asyncio.create_task(sender.run())
+    await until(lambda: sender.connected)
+    tap = capture.open(opened(capture.next_stream()), held=False)
+    for _ in range(100):
+        tap.response_chunk(b"x" * 100_000)
+    await until(lambda: not sender.connected)
+    server.close()
+    path.unlink(missing_ok=True)
+    sink = Sink()
+    receiver = Receiver(path, sink, sink.closed.append)
+    await receiver.start()
+    tap.end("eof")
+    await until(lambda: sink.records and isinstance(sink.records[-1], Ended))
+    after = capture.open(opened(capture.next_stream()), held=False)
+    after.end("eof")
+    await until(lambda: sink.records[-1] == after.ended)
+    sending.cancel()
+    await receiver.stop()
+
+
 async def test_an_exchange_whose_end_was_written_to_a_dying_analyzer_is_told_to_the_next(tmp_path: Path) -> None:
     """It had read all of it, perhaps, but it never said so."""
     path = tmp_path / "s"
