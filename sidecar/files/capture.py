@@ -163,9 +163,9 @@ def read_capture(line: bytes, where: str) -> Capture | CaptureError:
         version = _version_of(line)
         if version is not None and version != VERSION:
             return _version_error(where, version)
-        if not line.endswith(b"\n"):
-            return CaptureError(f"{where}: cut off: what wrote it was killed, or is still writing; the rest was read")
-        return CaptureError(f"{where}: not an exchange of a capture file: {error}")
+        cut_off = not line.endswith(b"\n") and "truncated" in str(error)
+        why = " (cut off: what wrote it was killed, or is still writing; the rest was read)" if cut_off else ""
+        return CaptureError(f"{where}: not an exchange of a capture file: {error}{why}")
     if capture.v != VERSION:
         return _version_error(where, capture.v)
     return capture

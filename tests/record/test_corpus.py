@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sidecar.files.capture import Capture
+from sidecar.record.folder import TooLargeError
 from tests import corpus, sockets
 from tests.record.recordings import again, scrubbed
 
@@ -20,6 +21,9 @@ OF_CODING = frozenset({"compressed_stream", "decompression_ratio_high"})
 """Quirks of the compression, which a scrubbed recording does not have: its bodies are decoded, and it says so."""
 
 STREAMS = corpus.captures()
+BOMB = "n26-decompression-bomb"
+"""Decoded it is longer than what is scrubbed."""
+SCRUBBED = [case for case in STREAMS if case != BOMB]
 SOCKETS = sockets.captures()
 
 
@@ -44,7 +48,7 @@ def test_a_recording_of_a_socket_says_the_same(case: str, tmp_path: Path) -> Non
     assert sockets.observed(again(capture, tmp_path)) == sockets.observed(capture)
 
 
-@pytest.mark.parametrize("case", STREAMS)
+@pytest.mark.parametrize("case", SCRUBBED)
 def test_a_scrubbed_recording_gets_the_same_verdicts(case: str, tmp_path: Path) -> None:
     capture = STREAMS[case]
     assert verdicts(corpus.observed(scrubbed(capture, tmp_path))) == verdicts(corpus.observed(capture))
@@ -56,7 +60,12 @@ def test_a_scrubbed_recording_of_a_socket_gets_the_same_verdicts(case: str, tmp_
     assert verdicts(sockets.observed(scrubbed(capture, tmp_path))) == verdicts(sockets.observed(capture))
 
 
-@pytest.mark.parametrize("case", STREAMS)
+def test_a_decompression_bomb_is_not_scrubbed(tmp_path: Path) -> None:
+    with pytest.raises(TooLargeError):
+        scrubbed(STREAMS[BOMB], tmp_path)
+
+
+@pytest.mark.parametrize("case", SCRUBBED)
 def test_scrubbing_keeps_every_boundary(case: str, tmp_path: Path) -> None:
     capture = STREAMS[case]
     found = scrubbed(capture, tmp_path)
@@ -107,7 +116,7 @@ PROTOCOL_WORDS = frozenset({"model", "response"})
 """Of a role, and of a type; said in error messages, too."""
 
 
-@pytest.mark.parametrize("case", [*STREAMS, *SOCKETS])
+@pytest.mark.parametrize("case", [*SCRUBBED, *SOCKETS])
 def test_no_word_that_was_said_survives(case: str, tmp_path: Path) -> None:
     """Unless the protocol says it, too: in a name of a member, an event, a tool, an error type."""
     capture = STREAMS.get(case) or SOCKETS[case]
