@@ -34,6 +34,7 @@ class Thresholds:
     """Stalled streams of one upstream at once that are worth waking somebody..."""
     many_hung_share: float = 0.2
     """...if they are also this share of what it has in flight."""
+    many_hung_for: str = "1m"
 
     window: str = "15m"
     """Over which outcomes are compared with all exchanges."""
