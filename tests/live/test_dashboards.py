@@ -38,10 +38,12 @@ NOT_PROVOKED = {
     "llm_sidecar_stage_failures_total": "no bug shows",
     "llm_sidecar_tee_failures_total": "no bug shows",
     'reason="error_event"': "the demo's error comes after tokens",
+    'milestone="first_audio"': "nobody speaks in the demo",
 }
 """Parts of expressions that have no data in a demo that works, with the reason."""
 
 NOT_FIRING = {
+    "LLMClientDisconnectSpike": "the demo has no day before that it could be compared with",
     "LLMFirstTokenBudgetBurnFast": "the demo's upstream owes no first token so often",
     "LLMFirstTokenBudgetBurnSlow": "the demo's upstream owes no first token so often",
 }
