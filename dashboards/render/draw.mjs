@@ -19,11 +19,11 @@ const PAGE = '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="
   + '<script>window.__grafana_public_path__="/public/"</script><div id="root"></div><script type="module" src="/dist/page.js"></script>';
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** The page, what it needs, its job, and a way to Prometheus; the job is replaced for each drawing. */
-function serve(prometheus, current) {
+/** The page, what it needs, its jobs by number, and a way to Prometheus. */
+function serve(prometheus, jobs) {
   const server = createServer((asked, answer) => {
     const path = normalize(decodeURIComponent(new URL(asked.url, 'http://here').pathname));
-    const send = (body, type) => { answer.writeHead(200, { 'content-type': type }); answer.end(body); };
+    const send = (body, type) => { answer.writeHead(200, { 'content-type': type, 'cache-control': 'max-age=3600' }); answer.end(body); };
     if (path.startsWith('/prometheus/')) {
       const target = new URL(prometheus.replace(/\/$/, '') + asked.url.slice('/prometheus'.length));
       const passed = request(target, { method: asked.method, headers: { 'content-type': asked.headers['content-type'] } }, (said) => {
@@ -35,7 +35,7 @@ function serve(prometheus, current) {
       return;
     }
     if (path === '/') { send(PAGE, 'text/html'); return; }
-    if (path === '/job.json') { send(JSON.stringify(current.job), 'application/json'); return; }
+    if (path.startsWith('/jobs/')) { send(JSON.stringify(jobs[path.slice('/jobs/'.length)]), 'application/json'); return; }
     const file = path.startsWith('/dist/') ? join(here, path) : join(here, 'dist', path);
     if (existsSync(file) && TYPES[extname(file)]) { send(readFileSync(file), TYPES[extname(file)]); return; }
     answer.writeHead(404);
@@ -44,8 +44,8 @@ function serve(prometheus, current) {
   return new Promise((resolve) => { server.listen(0, '127.0.0.1', () => resolve(server)); });
 }
 
-async function drawOne(browser, url, job, image) {
-  const page = await browser.newPage({ viewport: { width: job.width, height: 1000 }, timezoneId: 'UTC', locale: 'en-GB' });
+async function drawOne(context, url, job) {
+  const page = await context.newPage();
   const errors = [];
   page.on('pageerror', (error) => errors.push(String(error)));
   try {
@@ -59,9 +59,9 @@ async function drawOne(browser, url, job, image) {
     const height = await page.evaluate('Math.ceil(document.getElementById("root").getBoundingClientRect().height)');
     await page.setViewportSize({ width: job.width, height });
     await page.waitForTimeout(300);
-    await page.screenshot({ path: image });
+    await page.screenshot({ path: job.image });
     report.faults.push(...errors);
-    return { ...report, image, height };
+    return { ...report, image: job.image, height };
   } finally {
     await page.close();
   }
@@ -81,18 +81,16 @@ async function main() {
   if (!existsSync(join(here, 'dist/page.js'))) throw new Error(`not built yet: npm ci --prefix ${here} --ignore-scripts && npm run build --prefix ${here}`);
   mkdirSync(options.out, { recursive: true });
   const to = Date.now();
-  const current = {};
-  const server = await serve(options.prometheus, current);
+  const width = Number(options.width);
+  const about = { to, from: to - Number(options.seconds) * 1000, width, scrapeMs: Number(options['scrape-seconds']) * 1000 };
+  const dashboards = files.map((file) => JSON.parse(readFileSync(file, 'utf8')));
+  const jobs = dashboards.flatMap((dashboard) => options.theme.map((theme) => ({ ...about, dashboard, theme, image: join(options.out, `${dashboard.uid}-${theme}.png`) })));
+  const server = await serve(options.prometheus, jobs);
   const browser = await chromium.launch({ executablePath: options.chromium, args: ['--no-sandbox', '--disable-gpu', '--font-render-hinting=none'] });
   const reports = [];
   try {
-    for (const file of files) {
-      for (const theme of options.theme) {
-        const dashboard = JSON.parse(readFileSync(file, 'utf8'));
-        current.job = { dashboard, theme, to, from: to - Number(options.seconds) * 1000, width: Number(options.width), scrapeMs: Number(options['scrape-seconds']) * 1000 };
-        reports.push(await drawOne(browser, `http://127.0.0.1:${server.address().port}/`, current.job, join(options.out, `${dashboard.uid}-${theme}.png`)));
-      }
-    }
+    const context = await browser.newContext({ viewport: { width, height: 1000 }, timezoneId: 'UTC', locale: 'en-GB' });
+    for (const [number, job] of jobs.entries()) reports.push(await drawOne(context, `http://127.0.0.1:${server.address().port}/#${number}`, job));
   } finally {
     await browser.close();
     server.close();

@@ -1,19 +1,27 @@
 """Under the demo's traffic, in a real Prometheus: every expression of every panel, rule and runbook has data at some
-time, but for what the demo does not provoke; every alert on streams fires, and none on the sidecar itself."""
+time, but for what the demo does not provoke; every alert on streams fires, and none on the sidecar itself; every panel
+draws."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
+import pytest_asyncio
 
 from dashboards.generator.board import VARIABLES
 from dashboards.generator.rules import groups
 from dashboards.generator.thresholds import THRESHOLDS
+from dashboards.render.drawing import BOARDS, BUILT, HOW, browser, draw
 from sidecar.stream.phases import PHASES
 from tests.dashboards.expressions import Expression, of_panels, of_rules, of_runbooks
 from tests.live.monitoring import Prometheus
 from tests.live.scrape import wait_until
-from tests.live.stage import stage
+from tests.live.stage import Stage, stage
+from tests.parts import require_path, require_program
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 _SECONDS = 150.0  # 40 are enough where nothing else runs
 _AT_ONCE = 8
@@ -23,7 +31,7 @@ QUICK = replace(
     hung_for=dict.fromkeys(PHASES, "1s"),
     many_hung=1,
     many_hung_for="1s",
-    window="1m",
+    window="5m",
     window_for="1s",
     at_least=3,
     no_terminators=3,
@@ -72,29 +80,61 @@ def _excused(expression: Expression) -> set[str]:
     return {part for part in NOT_PROVOKED if part in expression.text}
 
 
-async def test_every_expression_has_data_and_every_alert_on_streams_fires(tmp_path: Path) -> None:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with stage(tmp_path_factory.mktemp("demo"), QUICK, every="1s") as running:
+        yield running
+
+
+async def test_every_expression_has_data_and_every_alert_on_streams_fires(running: Stage) -> None:
     recordings = (each for each in of_rules() if ":" in each.where)  # of alerts the firing is what counts
     empty = [*of_panels(), *recordings, *of_runbooks()]
     *on_streams, on_sidecar = groups(QUICK)
     expected = {alert.name for group in on_streams for alert in group.alerts} - NOT_FIRING.keys()
     fired: set[str] = set()
 
-    async with stage(tmp_path, QUICK, every="1s") as running:
+    async def complete() -> bool:
+        nonlocal empty
+        await asyncio.sleep(1)
+        empty = await _without_data(running.prometheus, empty)
+        fired.update(labels["alertname"] for labels in await running.prometheus.firing())
+        return all(map(_excused, empty)) and expected <= fired
 
-        async def complete() -> bool:
-            nonlocal empty
-            await asyncio.sleep(1)
-            empty = await _without_data(running.prometheus, empty)
-            fired.update(labels["alertname"] for labels in await running.prometheus.firing())
-            return all(map(_excused, empty)) and expected <= fired
-
-        try:
-            await wait_until(complete, _SECONDS)
-        except AssertionError:
-            silent = {f"{each.where}: {each.text}" for each in empty if not _excused(each)}
-            raise AssertionError(f"without data: {silent}; never fired: {expected - fired}") from None
+    try:
+        await wait_until(complete, _SECONDS)
+    except AssertionError:
+        silent = {f"{each.where}: {each.text}" for each in empty if not _excused(each)}
+        raise AssertionError(f"without data: {silent}; never fired: {expected - fired}") from None
 
     assert NOT_PROVOKED.keys() == set().union(*map(_excused, empty)), "excuses that nothing needs"
     assert not fired & NOT_FIRING.keys()
     overloaded = {"LLMSidecarLoopLag", "LLMSidecarAnalyzerLag"}  # of a busy machine, and rightly so
     assert fired & {alert.name for alert in on_sidecar.alerts} <= overloaded
+
+
+async def test_every_panel_draws_and_nothing_overlaps_or_is_cut_off(running: Stage, tmp_path: Path) -> None:
+    """As Grafana's own libraries draw it; `make screenshots` does the same in both themes, and keeps the pictures."""
+    require_program("node", HOW)
+    require_path(Path(browser() or "chromium"), "chromium", HOW)
+    require_path(BUILT, "dashboards/render", HOW)
+    drawn: set[str] = set()
+    faults: dict[str, list[str]] = {}
+
+    async def without_fault() -> bool:
+        pictures = await draw(
+            running.prometheus.url,
+            tmp_path,
+            themes=("dark",),
+            seconds=60,
+            scrape_seconds=1,
+            boards=[path for path in BOARDS if path.stem not in drawn],
+        )
+        assert all(picture.path.stat().st_size > 20_000 for picture in pictures)
+        drawn.update(picture.uid for picture in pictures if not picture.faults)
+        faults.update({picture.uid: picture.faults for picture in pictures})
+        return len(drawn) == len(BOARDS)
+
+    try:
+        await wait_until(without_fault, _SECONDS)
+    except AssertionError:
+        raise AssertionError({uid: found for uid, found in faults.items() if found}) from None

@@ -19,7 +19,7 @@ const GAP = 8;
 const MARGIN = 16;
 const TIME_ZONE = 'utc';
 
-const job = await (await fetch('/job.json')).json();
+const job = await (await fetch(`/jobs/${window.location.hash.slice(1)}`)).json();
 const { dashboard } = job;
 const theme = createTheme({ colors: { mode: job.theme } });
 const range = { from: job.from, to: job.to };
