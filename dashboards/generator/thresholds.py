@@ -23,8 +23,9 @@ class Thresholds:
 
     job: str = "llm-sidecar"
     """The `job` label that your scrape configuration gives to sidecars."""
-    runbooks: str = "docs/runbooks"
-    """Where `runbook_url` leads; `sidecar dashboards --runbooks-url` replaces it by an address of yours."""
+    runbooks: str = "https://runbooks.example/llm-sidecar"
+    """Where `runbook_url` leads: the folder of docs/runbooks/ as you publish it. This one is a reserved name that leads
+    nowhere; `--runbook-base` of `sidecar dashboards` and of this generator replaces it."""
     every: str = "30s"
     """How often the rules are evaluated."""
 
