@@ -1,6 +1,6 @@
 """Writes everything that is generated into `dashboards/` of this checkout.
 
-    python -m dashboards.generator [--runbook-base URL]
+python -m dashboards.generator [--runbook-base URL]
 """
 
 import argparse

@@ -143,7 +143,7 @@ def number(
     steps += [model.Threshold(red_below, "text")] if red_below is not None else []
     steps += [model.Threshold(orange, "orange")] if orange is not None else []
     steps += [model.Threshold(red, "red")] if red is not None else []
-    return (
+    panel = (
         stat.Panel()
         .title(title)
         .description(text)
@@ -159,6 +159,7 @@ def number(
         .color_scheme(parts.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
         .thresholds(parts.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(steps))
     )
+    return panel.decimals(0) if unit == COUNT else panel  # what `increase` extrapolates is no whole number
 
 
 def heat(title: str, text: str, unit: str, query: Query, *, width: int = 8, height: int = 8) -> Panel:

@@ -34,13 +34,15 @@ _RULES = replace(
 FIRST_SCREENS = {"llm-overview": "First token", "llm-live": "Phases"}
 """Dashboards of which there is a picture of the top, too, and the row at which that ends."""
 _MOST_BYTES = 250_000
-_COLOURS = (128, 64, 32)
+_COLOURS = (256, 128, 64)
 
 
 def shrink(image: Image.Image, path: Path) -> None:
     """Write with as many colours as fit into the size that a page should load."""
     for colours in _COLOURS:
-        image.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+        # An octree keeps the colours of small things, as of legends; a median cut makes them grey.
+        small = image.quantize(colours, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        small.save(path, optimize=True)
         if path.stat().st_size <= _MOST_BYTES:
             return
 
