@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs dashboards clean
+.PHONY: demo test lint docs dashboards screenshots clean
 
 demo: $(VENV)/.run
 	$(BIN)/sidecar demo
@@ -26,6 +26,14 @@ docs: $(VENV)/.run
 
 dashboards: $(VENV)/.dev
 	$(BIN)/python -m dashboards.generator
+
+# Needs Prometheus, Chromium and Node.js; six minutes of the demo's traffic.
+screenshots: $(VENV)/.dev dashboards/render/dist/page.js
+	$(BIN)/python -m dashboards.render
+
+dashboards/render/dist/page.js: dashboards/render/package-lock.json dashboards/render/build.mjs $(wildcard dashboards/render/src/*)
+	npm ci --prefix dashboards/render --ignore-scripts --no-audit --no-fund --loglevel=error
+	npm run --prefix dashboards/render --silent build
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' || \

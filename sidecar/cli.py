@@ -1,6 +1,7 @@
 """The command line. Every mistake of a user is one line on standard error and exit code 2."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -191,20 +192,35 @@ def demo(seconds: float, metrics_listen: str | None) -> None:
         raise click.ClickException(str(error)) from error
 
 
+def _url(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Refuses what would stand in alerts as a link and not be one."""
+    if value is not None and not re.fullmatch(r"(https?|file)://[^\s'\"<>\\]+", value):
+        raise click.BadParameter(f"{value!r} is no URL such as https://wiki.example.com/runbooks")
+    return value
+
+
 @cli.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--runbooks-url", metavar="URL", help="Where alerts link to: the folder of runbooks as you publish it.")
-def dashboards(directory: Path, runbooks_url: str | None) -> None:
+@click.option(
+    "--runbook-base",
+    metavar="URL",
+    callback=_url,
+    help="Where alerts link to: the folder of runbooks as you publish it. Else the one that is written, as a file URL.",
+)
+def dashboards(directory: Path, runbook_base: str | None) -> None:
     """Write Grafana dashboards, Prometheus rules, provisioning and runbooks into DIRECTORY."""
-    from sidecar.dashboards import NothingToWrite, write
+    from sidecar.dashboards import NothingToWrite, runbooks_in, write
 
+    base = runbook_base or runbooks_in(directory)
     try:
-        written = write(directory, runbooks_url)
+        written = write(directory, base)
     except NothingToWrite as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"cannot write {error.filename or directory}: {error.strerror or error}") from error
-    click.echo(f"{len(written)} files in {directory}")
+    click.echo(f"{len(written)} files in {directory}; alerts link to {base}")
+    if runbook_base is None:
+        click.echo("Publish its runbooks/ where whoever is on call can read it, and name that with --runbook-base URL.")
 
 
 def main() -> None:

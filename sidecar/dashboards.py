@@ -23,10 +23,15 @@ class NothingToWrite(RuntimeError):
     """The package was installed without its data; the text says what to do."""
 
 
-def write(directory: Path, runbooks_url: str | None = None) -> list[Path]:
+def runbooks_in(directory: Path) -> str:
+    """Where alerts link to unless told otherwise: a file URL of what is written, which opens on this machine."""
+    return (directory.absolute() / "runbooks").as_uri()
+
+
+def write(directory: Path, runbook_base: str) -> list[Path]:
     """Write everything below a directory, which is made; the files, sorted. Others that are there stay.
 
-    `runbooks_url`: where your runbooks are, for the `runbook_url` of alerts. Raises NothingToWrite and OSError.
+    `runbook_base`: URL of the folder of runbooks, for the `runbook_url` of alerts. Raises NothingToWrite and OSError.
     """
     written: list[Path] = []
     for name, in_checkout in PARTS.items():
@@ -38,11 +43,11 @@ def write(directory: Path, runbooks_url: str | None = None) -> list[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
             written.append(target)
-            if runbooks_url is not None and file.suffix == ".yml" and name == "alerts":
-                _link(target, runbooks_url.rstrip("/"))
+            if file.suffix == ".yml" and name == "alerts":
+                _link(target, runbook_base.rstrip("/"))
     return sorted(written)
 
 
 def _link(file: Path, url: str) -> None:
     text = file.read_text(encoding="utf-8")
-    file.write_text(_RUNBOOK.sub(rf"\g<1>{url}/\g<2>.md", text), encoding="utf-8")
+    file.write_text(_RUNBOOK.sub(lambda found: f"{found[1]}{url}/{found[2]}.md", text), encoding="utf-8")

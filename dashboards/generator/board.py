@@ -9,6 +9,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.generator.panels import DATASOURCE, Panel
+from dashboards.generator.promql import Series
 
 TAG = "llm-sidecar"
 _EVERY_STREAM = '{__name__=~"llm_streams_total|llm_streams_in_flight"'
@@ -30,12 +31,11 @@ VARIABLES = (
     Variable("upstream", "Upstream", "server_address", 'gen_ai_provider_name=~"$provider"'),
     Variable("dialect", "Dialect", "dialect", 'gen_ai_provider_name=~"$provider"'),
 )
-FILTER = ", ".join(f'{variable.label}=~"${variable.name}"' for variable in VARIABLES)
-"""Matchers of every selector of streams on a dashboard."""
-UPSTREAM_FILTER = ", ".join(f'{variable.label}=~"${variable.name}"' for variable in VARIABLES[:3])
-"""The same of recorded series without the dialect."""
-MODEL_FILTER = ", ".join(f'{variable.label}=~"${variable.name}"' for variable in VARIABLES[:2])
-"""The same where only provider and model are left."""
+
+
+def filters(series: Series) -> str:
+    """The matchers of every variable that series can obey."""
+    return ", ".join(f'{each.label}=~"${each.name}"' for each in VARIABLES if each.label in series.labels)
 
 
 @dataclass(frozen=True)

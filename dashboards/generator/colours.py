@@ -1,4 +1,4 @@
-"""One colour per outcome, phase and verdict, the same on every dashboard; readable on dark and on light."""
+"""One colour per outcome, milestone, phase and verdict, the same on every dashboard; readable on dark and on light."""
 
 OUTCOMES = {
     "complete": "green",
@@ -13,6 +13,13 @@ OUTCOMES = {
     "client_disconnect": "blue",
     "unparsed": "#888888",
     "lost": "#555555",
+}
+MILESTONES = {
+    "headers": "blue",
+    "first_byte": "purple",
+    "first_token": "green",
+    "first_visible_token": "orange",
+    "first_audio": "yellow",
 }
 PHASES = {
     "waiting_headers": "red",

@@ -55,7 +55,7 @@ def live(thresholds: Thresholds) -> Group:
                 f"{thresholds.many_hung} streams or more are stalled at once, and they are "
                 f"{thresholds.many_hung_share:.0%} or more of what is in flight there: this is an outage of that "
                 "upstream, not one unlucky stream.",
-                "1m",
+                thresholds.many_hung_for,
             ),
         ),
     )

@@ -25,7 +25,7 @@ def _burn(t: Thresholds, name: str, severity: Severity, windows: tuple[str, str]
     return Alert(
         name,
         severity,
-        f"{slow(long)} > {limit}\nand\n{slow(short)} > {limit}\nand\n{asked(long)} >= {t.burn_at_least}",
+        f"{slow(long).name} > {limit}\nand\n{slow(short).name} > {limit}\nand\n{asked(long).name} >= {t.burn_at_least}",
         f"First tokens of {STREAM} come too late",
         f"{_PERCENT} of the exchanges in {long} got their first token later than {t.first_token_seconds:g} s or, by "
         f"the upstream's fault, never; {1 - t.first_token_goal:.0%} are allowed. The budget burns at {times:g} times "

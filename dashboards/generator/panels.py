@@ -17,11 +17,15 @@ DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 SECONDS = "s"
 SHARE = "percentunit"
 PER_SECOND = "/s"
+PER_MINUTE = "/min"
 COUNT = "short"
+RATIO = "none"
+BYTES = "bytes"
 TOKENS_PER_SECOND = " tok/s"
-_OWN_UNITS = (PER_SECOND, TOKENS_PER_SECOND)  # Grafana shows these as suffixes: it has none for them
-_SOFT_MAX = {PER_SECOND: 0.1, COUNT: 1, SHARE: 0.01, SECONDS: 0.01, TOKENS_PER_SECOND: 1}
+_OWN_UNITS = (PER_SECOND, PER_MINUTE, TOKENS_PER_SECOND)  # Grafana shows these as suffixes: it has none for them
+_SOFT_MAX = {PER_SECOND: 0.1, PER_MINUTE: 1, COUNT: 1, RATIO: 1, SHARE: 0.01, SECONDS: 0.01, TOKENS_PER_SECOND: 1}
 """Top of the axis where everything is zero; Grafana's own choice would be 100."""
+_IN_FULL = "locale"  # 1,234 and not 1.23 K, where there is room for it
 _WIDTHS = {
     "Model": 160,
     "Port": 75,
@@ -31,6 +35,7 @@ _WIDTHS = {
     "Quirk": 230,
     "Phase": 160,
     "Change": 90,
+    "Instance": 150,
 }
 """Widths of columns of texts, by their headings; without them long names are cut off."""
 
@@ -107,7 +112,7 @@ def graph(
         .legend(legend)
         .tooltip(looks.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING))
         .line_width(1)
-        .fill_opacity(30 if stacked else 0 if beside or log else 8)
+        .fill_opacity(30 if stacked else 8 if len(queries) == 1 and "{{" not in queries[0].legend else 0)
         .show_points(common.VisibilityMode.NEVER)
         .span_nulls(False)
     )
@@ -131,14 +136,14 @@ def number(
     width: int = 4,
     orange: float | None = None,
     red: float | None = None,
-    plain: str = "text",
-    zero: str = "0",
+    red_below: float | None = None,
 ) -> Panel:
     """One number with its course, coloured from its limits on."""
-    steps = [model.Threshold(None, plain)]
+    steps = [model.Threshold(None, "text" if red_below is None else "red")]
+    steps += [model.Threshold(red_below, "text")] if red_below is not None else []
     steps += [model.Threshold(orange, "orange")] if orange is not None else []
     steps += [model.Threshold(red, "red")] if red is not None else []
-    return (
+    panel = (
         stat.Panel()
         .title(title)
         .description(text)
@@ -147,13 +152,14 @@ def number(
         .unit(unit_of(unit))
         .span(width)
         .height(4)
-        .no_value(zero)
+        .no_value("0")
         .graph_mode(common.BigValueGraphMode.AREA)
         .color_mode(common.BigValueColorMode.VALUE)
         .reduce_options(looks.ReduceDataOptions().calcs(["lastNotNull"]))
         .color_scheme(parts.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
         .thresholds(parts.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(steps))
     )
+    return panel.decimals(0) if unit == COUNT else panel  # what `increase` extrapolates is no whole number
 
 
 def heat(title: str, text: str, unit: str, query: Query, *, width: int = 8, height: int = 8) -> Panel:
@@ -186,6 +192,7 @@ def rows(
     width: int = 24,
     height: int = 9,
     sort_by: str = "",
+    ascending: bool = False,
 ) -> Panel:
     """A table of what is now: a row per combination of `labels` (name to heading), a column per expression."""
     queries = tuple(Query(expr) for _, expr in columns)
@@ -216,14 +223,15 @@ def rows(
         if heading in _WIDTHS:
             panel = panel.override_by_name(heading, [model.DynamicConfigValue("custom.width", _WIDTHS[heading])])
     if sort_by:
-        panel = panel.sort_by([looks.TableSortByFieldState().display_name(sort_by).desc(True)])
+        panel = panel.sort_by([looks.TableSortByFieldState().display_name(sort_by).desc(not ascending)])
     for column, _ in columns:
         panel = panel.override_by_name(column.name, _of_column(column))
     return panel
 
 
 def _of_column(column: Column) -> list[model.DynamicConfigValue]:
-    found = [model.DynamicConfigValue("unit", unit_of(column.unit))]
+    unit = _IN_FULL if column.unit == COUNT else unit_of(column.unit)
+    found = [model.DynamicConfigValue("unit", unit)]
     if column.unit == COUNT:
         found.append(model.DynamicConfigValue("decimals", 0))  # what `increase` extrapolates is no whole number
     if column.red_from is not None:

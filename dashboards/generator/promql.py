@@ -1,4 +1,7 @@
-"""Expressions from declared metrics: a name or label that `sidecar/metrics.py` does not have is an error here."""
+"""Expressions from declared metrics: a name or label that nothing publishes is an error here."""
+
+from collections.abc import Iterable
+from typing import Protocol
 
 from sidecar.metrics import Metric
 
@@ -10,23 +13,32 @@ TARGET = ("job", "instance")
 """What an alert about a sidecar is about; Prometheus adds these labels to everything it scrapes."""
 
 
+class Series(Protocol):
+    """What can be selected: a metric of the sidecar, or what a recording rule makes of one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+
 class UnknownLabel(ValueError):
-    """A matcher or grouping uses a label that the metric does not have."""
+    """A matcher or grouping uses a label that the series do not have."""
 
 
-def select(metric: Metric, *, suffix: str = "", matchers: str = "", **where: str) -> str:
+def select(series: Series, *, suffix: str = "", matchers: str = "", **where: str) -> str:
     """A selector. Values that begin with `~` are regular expressions, with `!` exclusions.
 
     `matchers` is appended as it stands (a dashboard's variables). Raises UnknownLabel.
     """
-    known = (*metric.labels, *TARGET, "le") if suffix == "_bucket" else (*metric.labels, *TARGET)
+    known = (*series.labels, *TARGET, "le") if suffix == "_bucket" else (*series.labels, *TARGET)
     unknown = sorted(where.keys() - set(known))
     if unknown:
-        raise UnknownLabel(f"{metric.name}{suffix} has no label {', '.join(unknown)}")
+        raise UnknownLabel(f"{series.name}{suffix} has no label {', '.join(unknown)}")
     parts = [_matcher(label, value) for label, value in where.items()]
     parts += [matchers] if matchers else []
     inside = "{" + ", ".join(parts) + "}" if parts else ""
-    return f"{metric.name}{suffix}{inside}"
+    return f"{series.name}{suffix}{inside}"
 
 
 def _matcher(label: str, value: str) -> str:
@@ -41,6 +53,11 @@ def total(by: tuple[str, ...], inside: str, *, function: str = "sum") -> str:
     return f"{function} by ({', '.join(by)}) ({inside})" if by else f"{function}({inside})"
 
 
+def one_of(values: Iterable[str]) -> str:
+    """A matcher's value: any of these, which are plain names."""
+    return "~" + "|".join(values)
+
+
 def counted(by: tuple[str, ...], metric: Metric, window: str, *, suffix: str = "", **where: str) -> str:
     """How much a counter rose within a window."""
     return total(by, f"increase({select(metric, suffix=suffix, **where)}[{window}])")
@@ -48,7 +65,12 @@ def counted(by: tuple[str, ...], metric: Metric, window: str, *, suffix: str = "
 
 def rate(by: tuple[str, ...], metric: Metric, window: str, *, suffix: str = "", **where: str) -> str:
     """How much a counter rises per second."""
-    return total(by, f"rate({select(metric, suffix=suffix, **where)}[{window}])")
+    return total(by, rise(metric, window, suffix=suffix, **where))
+
+
+def rise(metric: Metric, window: str, *, suffix: str = "", **where: str) -> str:
+    """The same of each series for itself."""
+    return f"rate({select(metric, suffix=suffix, **where)}[{window}])"
 
 
 def grew(by: tuple[str, ...], metric: Metric, window: str, **where: str) -> str:
@@ -59,6 +81,16 @@ def grew(by: tuple[str, ...], metric: Metric, window: str, **where: str) -> str:
     selector = select(metric, **where)
     born = total(by, f"{selector} unless {selector} offset {window}")
     return f"{counted(by, metric, window, **where)} > 0\nor\n{born} > 0"
+
+
+def ratio(part: str, whole: str) -> str:
+    """A part of a whole; absent, not NaN, where there is no whole."""
+    return f"{part} / ({whole} > 0)"
+
+
+def quantile(share: float, by: tuple[str, ...], buckets: str) -> str:
+    """A quantile by these labels, of the rates of buckets."""
+    return f"histogram_quantile({share:g}, {total((*by, 'le'), buckets)})"
 
 
 def share(part: str, whole: str, above: float, at_least: int) -> str:

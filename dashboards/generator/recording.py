@@ -2,54 +2,61 @@
 
 from dataclasses import dataclass
 
-from dashboards.generator.promql import MODEL, SPOKEN, UPSTREAM, counted, rate, total
+from dashboards.generator.promql import MODEL, SPOKEN, UPSTREAM, counted, one_of, rate
 from dashboards.generator.thresholds import Thresholds
 from sidecar import metrics as m
 from sidecar.metrics import Metric
 
 BURN_WINDOWS = ("5m", "30m", "1h", "6h")
-UPSTREAM_FAULTS = "~truncated|upstream_reset|upstream_failed|error_event|empty"
+UPSTREAM_FAULTS = one_of(("truncated", "upstream_reset", "upstream_failed", "error_event", "empty"))
 """Reasons for no first token that count against the objective: a refused request (http_error) is not a slow one."""
 
 
 @dataclass(frozen=True)
-class Recording:
-    """One recording rule; `labels` are those its series have."""
+class Recorded:
+    """The series that a recording rule writes."""
 
-    record: str
-    expr: str
+    name: str
     labels: tuple[str, ...]
 
 
-STREAMS_RATE = "upstream:llm_streams:rate5m"
-MILESTONES_RATE = "upstream:llm_stream_milestone_seconds_bucket:rate5m"
-GAPS_RATE = "upstream:gen_ai_client_operation_time_per_output_chunk_seconds_bucket:rate5m"
-TOKENS_RATE = "upstream:llm_stream_tokens:rate5m"
-MODEL_TOKENS_RATE = "model:llm_stream_tokens:rate5m"
-MODEL_TOKENS_HOUR = "model:llm_stream_tokens:increase1h"
-DISCONNECT_SHARE = "upstream:llm_streams_client_disconnect:ratio_rate15m"
-DISCONNECT_SHARE_DAY = "upstream:llm_streams_client_disconnect:ratio_rate1d"
+@dataclass(frozen=True)
+class Recording:
+    """One recording rule."""
+
+    series: Recorded
+    expr: str
 
 
-def slow(window: str) -> str:
-    """Name of the share of exchanges whose first token came too late or, by the upstream's fault, never."""
-    return f"upstream:llm_first_token_slow:ratio_rate{window}"
+STREAMS_RATE = Recorded("upstream:llm_streams:rate5m", (*SPOKEN, "outcome"))
+MILESTONES_RATE = Recorded("upstream:llm_stream_milestone_seconds_bucket:rate5m", (*SPOKEN, "milestone", "le"))
+GAPS_RATE = Recorded(f"upstream:{m.CHUNK_GAPS.name}_bucket:rate5m", (*SPOKEN, "le"))
+TOKENS_RATE = Recorded("upstream:llm_stream_tokens:rate5m", (*SPOKEN, "type", "source"))
+MODEL_TOKENS_RATE = Recorded("model:llm_stream_tokens:rate5m", (*MODEL, "type"))
+MODEL_TOKENS_HOUR = Recorded("model:llm_stream_tokens:increase1h", (*MODEL, "type"))
+DISCONNECT_SHARE = Recorded("upstream:llm_streams_client_disconnect:ratio_rate15m", UPSTREAM)
+DISCONNECT_SHARE_DAY = Recorded("upstream:llm_streams_client_disconnect:ratio_rate1d", UPSTREAM)
 
 
-def asked(window: str) -> str:
-    """Name of the number of exchanges that this is a share of."""
-    return f"upstream:llm_first_token:increase{window}"
+def slow(window: str) -> Recorded:
+    """The share of exchanges whose first token came too late or, by the upstream's fault, never."""
+    return Recorded(f"upstream:llm_first_token_slow:ratio_rate{window}", UPSTREAM)
+
+
+def asked(window: str) -> Recorded:
+    """The number of exchanges that this is a share of."""
+    return Recorded(f"upstream:llm_first_token:increase{window}", UPSTREAM)
 
 
 def recordings(thresholds: Thresholds) -> tuple[Recording, ...]:
     """All recording rules."""
     return (
-        _rate(STREAMS_RATE, m.STREAMS, (*SPOKEN, "outcome")),
-        _rate(MILESTONES_RATE, m.MILESTONES, (*SPOKEN, "milestone", "le"), suffix="_bucket"),
-        _rate(GAPS_RATE, m.CHUNK_GAPS, (*SPOKEN, "le"), suffix="_bucket"),
-        _rate(TOKENS_RATE, m.TOKENS, (*SPOKEN, "type", "source")),
-        _rate(MODEL_TOKENS_RATE, m.TOKENS, (*MODEL, "type")),
-        Recording(MODEL_TOKENS_HOUR, counted((*MODEL, "type"), m.TOKENS, "1h"), (*MODEL, "type")),
+        _rate(STREAMS_RATE, m.STREAMS),
+        _rate(MILESTONES_RATE, m.MILESTONES, suffix="_bucket"),
+        _rate(GAPS_RATE, m.CHUNK_GAPS, suffix="_bucket"),
+        _rate(TOKENS_RATE, m.TOKENS),
+        _rate(MODEL_TOKENS_RATE, m.TOKENS),
+        Recording(MODEL_TOKENS_HOUR, counted(MODEL_TOKENS_HOUR.labels, m.TOKENS, "1h")),
         *(_asked(window) for window in BURN_WINDOWS),
         *(_slow(thresholds, window) for window in BURN_WINDOWS),
         _disconnects(DISCONNECT_SHARE, "15m"),
@@ -57,8 +64,8 @@ def recordings(thresholds: Thresholds) -> tuple[Recording, ...]:
     )
 
 
-def _rate(record: str, metric: Metric, labels: tuple[str, ...], *, suffix: str = "") -> Recording:
-    return Recording(record, rate(labels, metric, "5m", suffix=suffix), labels)
+def _rate(series: Recorded, metric: Metric, *, suffix: str = "") -> Recording:
+    return Recording(series, rate(series.labels, metric, "5m", suffix=suffix))
 
 
 def _reached(window: str) -> str:
@@ -72,7 +79,7 @@ def _never(window: str) -> str:
 def _asked(window: str) -> Recording:
     """First tokens that came, and those that the upstream owes. Either may be absent, so each stands in for both."""
     both = f"(\n  {_reached(window)}\n+\n  {_never(window)}\n)"
-    return Recording(asked(window), f"{both}\nor\n{_reached(window)}\nor\n{_never(window)}", UPSTREAM)
+    return Recording(asked(window), f"{both}\nor\n{_reached(window)}\nor\n{_never(window)}")
 
 
 def _slow(thresholds: Thresholds, window: str) -> Recording:
@@ -81,11 +88,12 @@ def _slow(thresholds: Thresholds, window: str) -> Recording:
     in_time = counted(
         UPSTREAM, m.MILESTONES, window, suffix="_bucket", milestone="first_token", le=f"~{limit}(\\\\.0)?"
     )
-    good = f"({in_time} or 0 * {asked(window)})"
-    return Recording(slow(window), f"1 - (\n  {good}\n/\n  ({asked(window)} > 0)\n)", UPSTREAM)
+    good = f"({in_time} or 0 * {asked(window).name})"
+    return Recording(slow(window), f"1 - (\n  {good}\n/\n  ({asked(window).name} > 0)\n)")
 
 
-def _disconnects(record: str, window: str) -> Recording:
-    gone = counted(UPSTREAM, m.STREAMS, window, outcome="client_disconnect")
-    all_of_them = total(UPSTREAM, f"increase({m.STREAMS.name}[{window}])")
-    return Recording(record, f"{gone}\n/\n({all_of_them} > 0)", UPSTREAM)
+def _disconnects(series: Recorded, window: str) -> Recording:
+    """Zero where nobody ever left: that is the day which a first spike is compared with."""
+    all_of_them = counted(UPSTREAM, m.STREAMS, window)
+    gone = f"({counted(UPSTREAM, m.STREAMS, window, outcome='client_disconnect')} or 0 * {all_of_them})"
+    return Recording(series, f"{gone}\n/\n({all_of_them} > 0)")

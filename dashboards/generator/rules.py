@@ -27,7 +27,7 @@ def rule_files(thresholds: Thresholds) -> dict[str, str]:
     recording = {
         "name": "llm-recording",
         "interval": thresholds.every,
-        "rules": [{"record": rule.record, "expr": rule.expr} for rule in recordings(thresholds)],
+        "rules": [{"record": rule.series.name, "expr": rule.expr} for rule in recordings(thresholds)],
     }
     files = {RECORDING_FILE: _yaml([recording])}
     for group in groups(thresholds):

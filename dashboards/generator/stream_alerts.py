@@ -1,7 +1,7 @@
 """Alerts on how exchanges ended, and on what they showed. Shares have a guard against low traffic."""
 
 from dashboards.generator.alert import STREAM, Alert, Group
-from dashboards.generator.promql import SPOKEN, UPSTREAM, counted, grew, share
+from dashboards.generator.promql import SPOKEN, UPSTREAM, counted, grew, one_of, share
 from dashboards.generator.recording import DISCONNECT_SHARE, DISCONNECT_SHARE_DAY
 from dashboards.generator.thresholds import Thresholds
 from sidecar import metrics as m
@@ -53,7 +53,7 @@ def outcomes(thresholds: Thresholds) -> Group:
             Alert(
                 "LLMUpstreamBroken",
                 "warning",
-                _share_of(t, UPSTREAM, "~upstream_reset|upstream_failed", t.broken_share, streaming=""),
+                _share_of(t, UPSTREAM, one_of(("upstream_reset", "upstream_failed")), t.broken_share, streaming=""),
                 f"Connections to {STREAM} break",
                 f"{_PERCENT} of the exchanges in {t.window} were reset by the upstream or never got an answer.",
                 t.window_for,
@@ -119,9 +119,10 @@ def _share_of(t: Thresholds, by: tuple[str, ...], outcome: str, above: float, *,
 
 
 def _disconnects(t: Thresholds) -> str:
-    day_before = f"({DISCONNECT_SHARE_DAY} offset 1h or 0 * {DISCONNECT_SHARE})"
+    """The day before ends an hour ago, so that the spike is not in it; what is newer than that has nothing to jump from."""
+    share_now, day_before = DISCONNECT_SHARE.name, f"{DISCONNECT_SHARE_DAY.name} offset 1h"
     return (
-        f"{DISCONNECT_SHARE} > {t.disconnect_share:g}\nand\n"
-        f"{DISCONNECT_SHARE} > {t.disconnect_times:g} * {day_before}\nand\n"
+        f"{share_now} > {t.disconnect_share:g}\nand\n"
+        f"{share_now} > {t.disconnect_times:g} * {day_before}\nand\n"
         f"{counted(UPSTREAM, m.STREAMS, t.window)} >= {t.at_least}"
     )

@@ -23,8 +23,9 @@ class Thresholds:
 
     job: str = "llm-sidecar"
     """The `job` label that your scrape configuration gives to sidecars."""
-    runbooks: str = "docs/runbooks"
-    """Where `runbook_url` leads; `sidecar dashboards --runbooks-url` replaces it by an address of yours."""
+    runbooks: str = "https://runbooks.example/llm-sidecar"
+    """Where `runbook_url` leads: the folder of docs/runbooks/ as you publish it. This one is a reserved name that leads
+    nowhere; `--runbook-base` of `sidecar dashboards` and of this generator replaces it."""
     every: str = "30s"
     """How often the rules are evaluated."""
 
@@ -34,6 +35,7 @@ class Thresholds:
     """Stalled streams of one upstream at once that are worth waking somebody..."""
     many_hung_share: float = 0.2
     """...if they are also this share of what it has in flight."""
+    many_hung_for: str = "1m"
 
     window: str = "15m"
     """Over which outcomes are compared with all exchanges."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+import ssl
 from collections.abc import Iterable
 
 import httpx
@@ -15,11 +16,13 @@ _PATIENCE = 20.0  # seconds after which the demo's own client gives up on a hung
 IMPATIENT = "impatient"
 """A client that asks the healthy model and leaves in the middle of the answer."""
 _IMPATIENCE = 1.0
+_TLS = ssl.create_default_context()  # to load the certificates again for each client takes longer than most answers
 
 
 async def ask_with_sdk(base_url: str, model: str) -> None:
     """One streamed completion with the openai SDK."""
-    async with openai.AsyncOpenAI(base_url=f"{base_url}/v1", api_key="demo", max_retries=0) as client:
+    http = openai.DefaultAsyncHttpxClient(verify=_TLS)
+    async with openai.AsyncOpenAI(base_url=f"{base_url}/v1", api_key="demo", max_retries=0, http_client=http) as client:
         stream = await client.chat.completions.create(
             model=model,
             messages=[{"role": "user", "content": "Say something."}],
@@ -34,7 +37,7 @@ async def ask_raw(base_url: str, model: str) -> None:
     """One streamed completion as `curl -N` would ask for it."""
     body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "Say something."}]}
     async with (
-        httpx.AsyncClient(timeout=None) as client,  # noqa: S113  # a hung stream is part of the show; `_ask` bounds it
+        httpx.AsyncClient(verify=_TLS, timeout=None) as client,  # noqa: S113  # a hung stream is part of the show; `_ask` bounds it
         client.stream("POST", f"{base_url}/v1/chat/completions", json=body, headers=_trace_context()) as response,
     ):
         async for _ in response.aiter_raw():

@@ -44,7 +44,7 @@ def _published() -> dict[str, frozenset[str]]:
         else:
             found[metric.name] = labels
     for rule in recordings(THRESHOLDS):
-        found[rule.record] = frozenset(rule.labels)
+        found[rule.series.name] = frozenset(rule.series.labels)
     return found
 
 

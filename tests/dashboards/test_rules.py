@@ -94,7 +94,7 @@ def test_texts_name_only_labels_that_are_left(alert: str) -> None:
 
 def test_names_are_unique_and_severities_known() -> None:
     names = [alert.name for group in groups(THRESHOLDS) for alert in group.alerts]
-    names += [rule.record for rule in recordings(THRESHOLDS)]
+    names += [rule.series.name for rule in recordings(THRESHOLDS)]
     assert len(names) == len(set(names))
     assert {rule["labels"]["severity"] for rule in ALERTS.values()} == {"critical", "warning", "info"}
 

@@ -28,11 +28,12 @@ class Prometheus:
 
     program: Program
     url: str
+    client: httpx.AsyncClient
+    """One for all queries: to make one takes longer than most queries."""
 
     async def get(self, path: str, **params: str) -> Any:
         """An answer's `data`; what Prometheus refuses is an AssertionError with its words."""
-        async with httpx.AsyncClient(trust_env=False) as client:
-            answer = (await client.get(f"{self.url}/api/v1/{path}", params=params, timeout=20)).json()
+        answer = (await self.client.get(f"{self.url}/api/v1/{path}", params=params)).json()
         assert answer["status"] == "success", answer.get("error")
         return answer["data"]
 
@@ -140,4 +141,5 @@ async def prometheus(
     async with program("prometheus", *command) as process:
         address = await process.says(r'msg="Listening on".*address=(127\.0\.0\.1:\d+)')
         await process.says(r"(Server is ready to receive web requests)")
-        yield Prometheus(process, f"http://{address}")
+        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            yield Prometheus(process, f"http://{address}", client)

@@ -1,10 +1,10 @@
 """Engine versus wire: what the serving engine says of itself beside what arrives. The difference is the path."""
 
-from dashboards.generator.board import FILTER, Board, Row
-from dashboards.generator.boards.queries import MODEL, RATE, quantile
+from dashboards.generator import promql
+from dashboards.generator.board import Board, Row
+from dashboards.generator.boards.queries import MODEL, RATE, ladder, per_second, quantile
 from dashboards.generator.panels import COUNT, SECONDS, Column, Query, graph, rows
-from dashboards.generator.promql import rate
-from dashboards.generator.recording import MILESTONES_RATE
+from dashboards.generator.promql import ratio
 from sidecar import metrics as m
 from sidecar.metrics import Metric
 
@@ -18,8 +18,7 @@ _ENGINE_FIRST = "time_to_first_token_seconds"
 
 
 def _engine(share: float, name: str, by: tuple[str, ...] = (), window: str = RATE) -> str:
-    buckets = f'rate({name}_bucket{{model_name=~"$model"}}[{window}])'
-    return f"histogram_quantile({share:g}, sum by ({', '.join((*by, 'le'))}) ({buckets}))"
+    return promql.quantile(share, by, f'rate({name}_bucket{{model_name=~"$model"}}[{window}])')
 
 
 def _both_ends(metric: Metric, name: str, **where: str) -> tuple[Query, ...]:
@@ -46,11 +45,10 @@ def _engine_by_model(share: float) -> str:
     )
 
 
-_WIRE = f'histogram_quantile(0.5, sum by (gen_ai_request_model, le) ({MILESTONES_RATE}{{milestone="first_token", {FILTER}}}))'
+_WIRE = ladder(0.5, _BY_MODEL, "first_token")
 _ADDED = f"{_WIRE} - on (gen_ai_request_model) ({_engine_by_model(0.5)})"
-_GAP_MEAN = (
-    f"{rate(_BY_MODEL, m.CHUNK_GAPS, RATE, suffix='_sum', matchers=FILTER)} / "
-    f"{rate(_BY_MODEL, m.CHUNK_GAPS, RATE, suffix='_count', matchers=FILTER)}"
+_GAP_MEAN = ratio(
+    per_second(_BY_MODEL, m.CHUNK_GAPS, suffix="_sum"), per_second(_BY_MODEL, m.CHUNK_GAPS, suffix="_count")
 )
 
 _FIRST = Row(
@@ -128,6 +126,7 @@ _INSIDE = Row(
             "means bursts.",
             SECONDS,
             Query(_GAP_MEAN, MODEL),
+            beside=True,
         ),
     ),
 )

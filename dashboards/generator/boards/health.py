@@ -1,9 +1,28 @@
 """Sidecar health: is it there, does it keep up, does it disturb the traffic, does it lose telemetry."""
 
 from dashboards.generator.board import Board, Row
-from dashboards.generator.boards.queries import RATE, or_zero
-from dashboards.generator.panels import COUNT, PER_SECOND, SECONDS, Column, Query, graph, heat, number, rows
-from dashboards.generator.promql import TARGET, rate, select, total
+from dashboards.generator.boards.queries import (
+    buckets,
+    in_range,
+    now,
+    or_zero,
+    per_minute,
+    per_second,
+    quantile,
+)
+from dashboards.generator.panels import (
+    BYTES,
+    COUNT,
+    PER_MINUTE,
+    PER_SECOND,
+    SECONDS,
+    Column,
+    Query,
+    graph,
+    heat,
+    number,
+    rows,
+)
 from dashboards.generator.thresholds import THRESHOLDS
 from sidecar import metrics as m
 
@@ -17,46 +36,53 @@ def _sum(*exprs: str) -> str:
     return " + ".join(f"({or_zero(expr)})" for expr in exprs)
 
 
-_LOST = _sum(rate((), m.RECORDS_DROPPED, RATE), rate((), m.STREAMS_LOST, RATE))
-_FAILURES = _sum(rate((), m.STAGE_FAILURES, RATE), rate((), m.TEE_FAILURES, RATE))
+_LOST = _sum(in_range((), m.RECORDS_DROPPED), in_range((), m.STREAMS_LOST))
+_FAILURES = _sum(in_range((), m.STAGE_FAILURES), in_range((), m.TEE_FAILURES))
 
 _NOW = Row(
     "Now",
     (
-        number("Sidecars up", "Sidecars that Prometheus can scrape.", COUNT, Query(or_zero(f"sum({_UP})"))),
+        number(
+            "Sidecars up",
+            "Sidecars that Prometheus can scrape. Each that it cannot is an alert.",
+            COUNT,
+            Query(or_zero(f"sum({_UP})")),
+            red_below=1,
+        ),
         number(
             "Proxies connected",
             "Proxy processes that feed the analyzers. 0: nothing is seen, whatever the other panels show.",
             COUNT,
-            Query(or_zero(total((), select(m.PROXIES)))),
+            Query(or_zero(now((), m.PROXIES))),
+            red_below=1,
         ),
         number(
             "Streams followed",
             "Exchanges that the analyzers hold now; at most max_streams each.",
             COUNT,
-            Query(or_zero(total((), select(m.TRACKED)))),
+            Query(or_zero(now((), m.TRACKED))),
         ),
         number(
             "Telemetry lost",
-            "Records and exchanges lost per second. Traffic is not affected; the exchanges have no verdict.",
-            PER_SECOND,
+            "Records and exchanges lost in this time range. Traffic is not affected; the exchanges have no verdict.",
+            COUNT,
             Query(_LOST),
-            red=0.001,
+            red=0.5,
         ),
         number(
             "Exceptions caught",
-            "Exceptions of our own per second. Each is a bug: please report it.",
-            PER_SECOND,
+            "Exceptions of our own in this time range. Each is a bug: please report it.",
+            COUNT,
             Query(_FAILURES),
-            red=0.0001,
+            red=0.5,
         ),
         number(
             "Event loop, worst",
             "The largest lag of any proxy's event loop in the last second: what traffic waits for us."
             + _LIMIT.format("100 ms"),
             SECONDS,
-            Query(or_zero(total((), select(m.LOOP_LAG), function="max"))),
-            orange=0.05,
+            Query(or_zero(now((), m.LOOP_LAG, function="max"))),
+            orange=THRESHOLDS.loop_lag_seconds / 2,
             red=THRESHOLDS.loop_lag_seconds,
         ),
     ),
@@ -70,21 +96,21 @@ _TRAFFIC = Row(
             "Largest lag within each second, by proxy process. Every stream through that process is late by up to as "
             "much: give it CPU, or fewer streams." + _LIMIT.format("100 ms on average"),
             SECONDS,
-            Query(total(_WORKER, select(m.LOOP_LAG), function="max"), "{{instance}} process {{worker}}"),
+            Query(now(_WORKER, m.LOOP_LAG, function="max"), "{{instance}} process {{worker}}"),
         ),
         graph(
             "Time in the tee",
             "What the copying itself costs per read of the network, in the proxy's event loop.",
             SECONDS,
-            Query(f"histogram_quantile(0.5, {rate(('le',), m.TEE_SECONDS, RATE, suffix='_bucket')})", "p50"),
-            Query(f"histogram_quantile(0.99, {rate(('le',), m.TEE_SECONDS, RATE, suffix='_bucket')})", "p99"),
+            Query(quantile(0.5, (), m.TEE_SECONDS), "p50"),
+            Query(quantile(0.99, (), m.TEE_SECONDS), "p99"),
         ),
         graph(
             "Outbox",
             "Bytes that wait in the proxy for the analyzer. A saw tooth is normal; a plateau at outbox_mib means "
             "that telemetry is being dropped.",
-            "bytes",
-            Query(total(_WORKER, select(m.OUTBOX_BYTES)), "{{instance}} process {{worker}}"),
+            BYTES,
+            Query(now(_WORKER, m.OUTBOX_BYTES), "{{instance}} process {{worker}}"),
         ),
     ),
 )
@@ -96,22 +122,19 @@ _ANALYZER = Row(
             "Age of records when they are read",
             "How old the oldest record of each batch was. Above a second live gauges and hung-stream alerts are late.",
             SECONDS,
-            Query(rate(("le",), m.ANALYZER_LAG, RATE, suffix="_bucket"), "{{le}}"),
+            Query(buckets(m.ANALYZER_LAG), "{{le}}"),
         ),
         graph(
             "Age of records, by sidecar",
             "99th percentile." + _LIMIT.format("1 s"),
             SECONDS,
-            Query(
-                f"histogram_quantile(0.99, {rate((*_BY, 'le'), m.ANALYZER_LAG, RATE, suffix='_bucket')})",
-                "{{instance}}",
-            ),
+            Query(quantile(0.99, _BY, m.ANALYZER_LAG), "{{instance}}"),
         ),
         graph(
             "Records",
             "Records read per second: about one per read of the network, and a few per exchange.",
             PER_SECOND,
-            Query(rate(_BY, m.RECORDS, RATE), "{{instance}}"),
+            Query(per_second(_BY, m.RECORDS), "{{instance}}"),
         ),
     ),
 )
@@ -121,32 +144,32 @@ _LOSS = Row(
     (
         graph(
             "Records dropped and exchanges lost",
-            "By where: outbox (the analyzer is too slow or gone), capture (a restart), analyzer_full (max_streams).",
-            PER_SECOND,
-            Query(or_zero(rate((), m.RECORDS_DROPPED, RATE)), "records, outbox full"),
-            Query(or_zero(rate(("where",), m.STREAMS_LOST, RATE), "where"), "exchanges, {{where}}"),
+            "Per minute, by where: outbox (the analyzer is too slow or gone), capture (a restart), analyzer_full (max_streams).",
+            PER_MINUTE,
+            Query(or_zero(per_minute((), m.RECORDS_DROPPED)), "records, outbox full"),
+            Query(or_zero(per_minute(("where",), m.STREAMS_LOST), "where"), "exchanges, {{where}}"),
         ),
         graph(
             "Exceptions caught, by stage",
-            "By stage; each cost one exchange its verdict. The log has the kind, at level debug the traceback.",
-            PER_SECOND,
-            Query(or_zero(rate(("stage",), m.STAGE_FAILURES, RATE), "stage"), "{{stage}}"),
-            Query(or_zero(rate((), m.TEE_FAILURES, RATE)), "tee"),
+            "Per minute, by stage; each cost one exchange its verdict. The log has the kind, at level debug the traceback.",
+            PER_MINUTE,
+            Query(or_zero(per_minute(("stage",), m.STAGE_FAILURES), "stage"), "{{stage}}"),
+            Query(or_zero(per_minute((), m.TEE_FAILURES)), "tee"),
         ),
         graph(
             "Label values folded into other",
-            "Observations per second whose model, address or error type was beyond its cap. If it grows, list the "
+            "Observations per minute whose model, address or error type was beyond its cap. If it grows, list the "
             "models that matter (models) or raise max_models.",
-            PER_SECOND,
-            Query(or_zero(rate(("label",), m.FOLDED, RATE), "label"), "{{label}}"),
+            PER_MINUTE,
+            Query(or_zero(per_minute(("label",), m.FOLDED), "label"), "{{label}}"),
         ),
         graph(
             "Spans and metrics sent over OTLP",
-            "Spans that the collector took, and those that did not reach it: refused, timed out or dropped unsent.",
-            PER_SECOND,
-            Query(or_zero(rate((), m.SPANS_EXPORTED, RATE)), "spans taken"),
-            Query(or_zero(rate(("reason",), m.SPAN_EXPORT_FAILURES, RATE), "reason"), "spans lost, {{reason}}"),
-            Query(or_zero(rate((), m.METRIC_EXPORT_FAILURES, RATE)), "metric collections refused"),
+            "Per minute: spans that the collector took, and those that did not reach it: refused, timed out or dropped unsent.",
+            PER_MINUTE,
+            Query(or_zero(per_minute((), m.SPANS_EXPORTED)), "spans taken"),
+            Query(or_zero(per_minute(("reason",), m.SPAN_EXPORT_FAILURES), "reason"), "spans lost, {{reason}}"),
+            Query(or_zero(per_minute((), m.METRIC_EXPORT_FAILURES)), "metric collections refused"),
         ),
         graph(
             "Exchanges recorded",
@@ -166,15 +189,14 @@ _LOSS = Row(
         ),
         graph(
             "Foreign writers on the records socket",
-            "Connections that sent something else than our records: another version of the proxy, or another program.",
-            PER_SECOND,
-            Query(or_zero(rate((), m.WRITERS_REJECTED, RATE)), "rejected"),
+            "Connections per minute that sent something else than our records: another version of the proxy, or another program.",
+            PER_MINUTE,
+            Query(or_zero(per_minute((), m.WRITERS_REJECTED)), "rejected"),
         ),
         rows(
             "Versions",
             "What runs where. Proxy and analyzer of different versions refuse each other.",
             {
-                "job": "Job",
                 "instance": "Instance",
                 "version": "Sidecar",
                 "mitmproxy": "mitmproxy",
@@ -183,7 +205,7 @@ _LOSS = Row(
             (
                 (
                     Column("Processes", COUNT),
-                    total((*TARGET, "version", "mitmproxy", "python"), select(m.BUILD_INFO), function="count"),
+                    now(("instance", "version", "mitmproxy", "python"), m.BUILD_INFO, function="count"),
                 ),
             ),
             width=8,

@@ -1,11 +1,33 @@
 """Live and hung: what is open now, in which phase, silent for how long, and how streams end early."""
 
 from dashboards.generator import colours
-from dashboards.generator.board import FILTER, UPSTREAM_FILTER, Board, Row
-from dashboards.generator.boards.queries import AT, MODEL, RATE, SERVER, now, or_zero, per_second, quantile
-from dashboards.generator.panels import COUNT, PER_SECOND, SECONDS, SHARE, Column, Query, graph, number, rows
-from dashboards.generator.promql import rate
+from dashboards.generator.board import Board, Row, filters
+from dashboards.generator.boards.queries import (
+    AT,
+    MODEL,
+    SERVER,
+    in_range,
+    now,
+    or_zero,
+    per_minute,
+    per_second,
+    quantile,
+)
+from dashboards.generator.panels import (
+    COUNT,
+    PER_MINUTE,
+    PER_SECOND,
+    SECONDS,
+    SHARE,
+    Column,
+    Query,
+    graph,
+    number,
+    rows,
+)
+from dashboards.generator.promql import ratio, select
 from dashboards.generator.recording import DISCONNECT_SHARE
+from dashboards.generator.thresholds import THRESHOLDS
 from sidecar import metrics as m
 
 _ALERTS = 'ALERTS{alertname=~"LLM.*", alertstate="firing"}'
@@ -38,17 +60,17 @@ _NOW = Row(
         ),
         number(
             "Stalls begun",
-            "Streams that became stalled, per second.",
-            PER_SECOND,
-            Query(or_zero(per_second((), m.STALLS))),
+            "Streams that became stalled in this time range, also those that went on or ended since.",
+            COUNT,
+            Query(or_zero(in_range((), m.STALLS))),
         ),
         number(
             "Left by the client",
             "Share of exchanges that the client ended early. People who stop, or a client's time-out.",
             SHARE,
-            Query(or_zero(f"{per_second((), m.STREAMS, outcome='client_disconnect')} / {per_second((), m.STREAMS)}")),
-            orange=0.1,
-            red=0.2,
+            Query(or_zero(ratio(per_second((), m.STREAMS, outcome="client_disconnect"), per_second((), m.STREAMS)))),
+            orange=THRESHOLDS.disconnect_share / 2,
+            red=THRESHOLDS.disconnect_share,
         ),
         number(
             "Alerts firing",
@@ -79,17 +101,28 @@ _HUNG = Row(
                     f"{now((*SERVER, 'phase'), m.OLDEST_SILENCE, function='max')} > 0",
                 ),
             ),
-            width=14,
-            height=10,
+            height=8,
             sort_by="Stalled",
         ),
         rows(
             "Alerts that fire",
-            "From the rules of dashboards/alerts. The runbook has the alert's name.",
-            {"alertname": "Alert", "severity": "Severity", "gen_ai_request_model": "Model"},
-            ((Column("Firing", COUNT), f"count by (alertname, severity, gen_ai_request_model) ({_ALERTS})"),),
-            width=10,
-            height=10,
+            "From the rules of dashboards/alerts, critical ones on top. The runbook has the alert's name. Model and "
+            "upstream are empty where it is about a sidecar.",
+            {
+                "severity": "Severity",
+                "alertname": "Alert",
+                "gen_ai_request_model": "Model",
+                "server_address": "Upstream",
+            },
+            (
+                (
+                    Column("Firing", COUNT),
+                    f"count by (severity, alertname, gen_ai_request_model, server_address) ({_ALERTS})",
+                ),
+            ),
+            height=8,
+            sort_by="Severity",
+            ascending=True,
         ),
     ),
 )
@@ -123,9 +156,9 @@ _PHASES = Row(
         ),
         graph(
             "Stalls begun, by model and phase",
-            "Stalls that began, per second. Each stall counts once, also if it ended by itself.",
-            PER_SECOND,
-            Query(per_second(("gen_ai_request_model", "phase"), m.STALLS), f"{MODEL}, {{{{phase}}}}"),
+            "Stalls that began, per minute. Each stall counts once, also if it ended by itself.",
+            PER_MINUTE,
+            Query(per_minute(("gen_ai_request_model", "phase"), m.STALLS), f"{MODEL}, {{{{phase}}}}"),
             width=12,
             beside=True,
         ),
@@ -155,10 +188,10 @@ _PHASES = Row(
         ),
         graph(
             "Silences that hops cut",
-            "Exchanges per second that went longer than 60 s or 100 s without a byte: behind nginx or a CDN at their "
+            "Exchanges per minute that went longer than 60 s or 100 s without a byte: behind nginx or a CDN at their "
             "defaults these would have failed.",
-            PER_SECOND,
-            Query(or_zero(per_second(("seconds",), m.LONG_SILENCES), "seconds", "60"), "above {{seconds}} s"),
+            PER_MINUTE,
+            Query(or_zero(per_minute(("seconds",), m.LONG_SILENCES), "seconds", "60"), "above {{seconds}} s"),
         ),
     ),
 )
@@ -168,10 +201,10 @@ _ENDS = Row(
     (
         graph(
             "Ended early, by whom and in which phase",
-            "Before the first token a retry is invisible; in mid-stream the user has seen half an answer; after the "
+            "Exchanges per minute. Before the first token a retry is invisible; in mid-stream the user has seen half an answer; after the "
             "finish it is harmless.",
-            PER_SECOND,
-            Query(per_second(("end", "phase"), m.EARLY_ENDS), "{{end}} in {{phase}}"),
+            PER_MINUTE,
+            Query(per_minute(("end", "phase"), m.EARLY_ENDS), "{{end}} in {{phase}}"),
             width=12,
             height=9,
             beside=True,
@@ -181,16 +214,17 @@ _ENDS = Row(
             "Share of exchanges over 15 minutes (recorded). A jump is a spike alert: compare with first tokens and "
             "stalls at that time.",
             SHARE,
-            Query(f"{DISCONNECT_SHARE}{{{UPSTREAM_FILTER}}} > 0", AT),
+            Query(f"{select(DISCONNECT_SHARE, matchers=filters(DISCONNECT_SHARE))} > 0", AT),
             width=12,
             height=9,
             beside=True,
         ),
         graph(
             "Why there was no first token",
-            "Exchanges without a time to first token, by reason. not_streamed is a client that wants whole answers.",
-            PER_SECOND,
-            Query(per_second(("reason",), m.NO_FIRST_TOKEN), "{{reason}}"),
+            "Exchanges per minute without a time to first token, by reason. not_streamed is a client that wants whole "
+            "answers.",
+            PER_MINUTE,
+            Query(per_minute(("reason",), m.NO_FIRST_TOKEN), "{{reason}}"),
             width=12,
             stacked=True,
         ),
@@ -199,12 +233,7 @@ _ENDS = Row(
             "Seconds that the far side of a hop went on after the client had gone (needs a tap on both sides): tokens "
             "that are paid for and seen by nobody.",
             SECONDS,
-            Query(
-                or_zero(
-                    f"histogram_quantile(0.9, {rate(('le',), m.AFTER_DISCONNECT, RATE, suffix='_bucket', matchers=FILTER)})"
-                ),
-                "p90",
-            ),
+            Query(or_zero(quantile(0.9, (), m.AFTER_DISCONNECT)), "p90"),
             width=12,
         ),
     ),
@@ -221,12 +250,9 @@ _SOCKETS = Row(
         ),
         graph(
             "Sessions closed, by code",
-            "1000: as agreed. 1006: the connection broke. 1011 and above: the server gave up.",
-            PER_SECOND,
-            Query(
-                or_zero(per_second(("close_code",), m.SESSIONS), "close_code"),
-                "{{close_code}}",
-            ),
+            "Sessions per minute. 1000: as agreed. 1006: the connection broke. 1011 and above: the server gave up.",
+            PER_MINUTE,
+            Query(or_zero(per_minute(("close_code",), m.SESSIONS), "close_code"), "{{close_code}}"),
         ),
         graph(
             "How long sessions last",

@@ -1,7 +1,7 @@
 """Overview: how much, how it ends, how fast it begins and goes, and whether anything hangs."""
 
 from dashboards.generator import colours
-from dashboards.generator.board import FILTER, MODEL_FILTER, Board, Row
+from dashboards.generator.board import Board, Row
 from dashboards.generator.boards.queries import (
     AT,
     FAILED,
@@ -14,6 +14,7 @@ from dashboards.generator.boards.queries import (
     or_zero,
     per_second,
     quantile,
+    recorded,
 )
 from dashboards.generator.panels import (
     COUNT,
@@ -28,12 +29,13 @@ from dashboards.generator.panels import (
     number,
     rows,
 )
+from dashboards.generator.promql import ratio
 from dashboards.generator.recording import MODEL_TOKENS_HOUR, MODEL_TOKENS_RATE, STREAMS_RATE, TOKENS_RATE
+from dashboards.generator.thresholds import THRESHOLDS
 from sidecar import metrics as m
 
-_FAILED_SHARE = f'sum({STREAMS_RATE}{{outcome=~"{FAILED[1:]}", {FILTER}}}) / sum({STREAMS_RATE}{{{FILTER}}})'
-_OF_SERVER = f"sum by ({', '.join(SERVER)}) ({STREAMS_RATE}{{{FILTER}}})"
-_FAILED_OF_SERVER = f'sum by ({", ".join(SERVER)}) ({STREAMS_RATE}{{outcome=~"{FAILED[1:]}", {FILTER}}})'
+_OF_SERVER = recorded(SERVER, STREAMS_RATE)
+_FAILED_OF_SERVER = f"({recorded(SERVER, STREAMS_RATE, outcome=FAILED)} or 0 * {_OF_SERVER})"
 _LABELS = {"gen_ai_request_model": "Model", "server_address": "Upstream", "server_port": "Port"}
 _LADDER = (
     "Seconds from the last request byte to: the response head, the first byte, the first output of any kind, the first "
@@ -49,14 +51,14 @@ _NOW = Row(
             "Exchanges",
             "Exchanges that ended, per second. A fall without a reason: look at stalled streams, then at the sidecar.",
             PER_SECOND,
-            Query(f"sum({STREAMS_RATE}{{{FILTER}}})"),
+            Query(or_zero(recorded((), STREAMS_RATE))),
         ),
         number(
             "Failed",
             "Share of exchanges that were cut off, failed inside the stream, were refused, reset or not answered. "
             "Clients that left and missing terminators are not in it. Above 2 %: see which outcome grew, below.",
             SHARE,
-            Query(or_zero(_FAILED_SHARE)),
+            Query(or_zero(ratio(recorded((), STREAMS_RATE, outcome=FAILED), recorded((), STREAMS_RATE)))),
             orange=0.02,
             red=0.05,
         ),
@@ -78,15 +80,15 @@ _NOW = Row(
             "Nine of ten exchanges had their first output (text, reasoning or tool call) within this time.",
             SECONDS,
             Query(ladder(0.9, (), "first_token")),
-            orange=5,
-            red=10,
+            orange=THRESHOLDS.first_token_seconds,
+            red=2 * THRESHOLDS.first_token_seconds,
         ),
         number(
             "Output tokens",
             "Output tokens per second over all streams, as reported or partly reported. Streams without usage are not "
             "in it: see Usage on Stream quality.",
             TOKENS_PER_SECOND,
-            Query(or_zero(f'sum({TOKENS_RATE}{{type="output", {FILTER}}})')),
+            Query(or_zero(recorded((), TOKENS_RATE, type="output"))),
         ),
     ),
 )
@@ -96,10 +98,11 @@ _TRAFFIC = Row(
     (
         graph(
             "Outcomes",
-            "Every exchange has exactly one outcome. Green is well; yellow ended without its terminator; orange was cut "
+            "Every exchange has exactly one outcome. Green, on top, is well; yellow ended without its terminator; orange was cut "
             "off; red broke; purple carried an error; blue was left by the client. What grows names the runbook.",
             PER_SECOND,
-            Query(f"sum by (outcome) ({STREAMS_RATE}{{{FILTER}}})", "{{outcome}}"),
+            Query(recorded(("outcome",), STREAMS_RATE, outcome="!complete"), "{{outcome}}"),
+            Query(recorded(("outcome",), STREAMS_RATE, outcome="complete"), "complete"),
             width=12,
             height=9,
             stacked=True,
@@ -109,25 +112,29 @@ _TRAFFIC = Row(
             "Exchanges by model",
             "Exchanges that ended, per second. A model named other stands for those beyond max_models.",
             PER_SECOND,
-            Query(f"sum by (gen_ai_request_model) ({STREAMS_RATE}{{{FILTER}}})", MODEL),
+            Query(recorded(("gen_ai_request_model",), STREAMS_RATE), MODEL),
             width=12,
             height=9,
             beside=True,
         ),
         rows(
             "Models and upstreams",
-            "Each model at each upstream in the last five minutes. Red is what to look at first; sort by any column.",
+            "Each model at each upstream in the last five minutes, those that fail most on top. Red is what to look at "
+            "first; sort by any column.",
             _LABELS,
             (
                 (Column("Exchanges", PER_SECOND), _OF_SERVER),
-                (Column("Failed", SHARE, red_from=0.05), f"({_FAILED_OF_SERVER} or 0 * {_OF_SERVER}) / {_OF_SERVER}"),
+                (Column("Failed", SHARE, red_from=0.05), ratio(_FAILED_OF_SERVER, _OF_SERVER)),
                 (Column("First token p50", SECONDS), ladder(0.5, SERVER, "first_token")),
-                (Column("First token p90", SECONDS, red_from=5), ladder(0.9, SERVER, "first_token")),
+                (
+                    Column("First token p90", SECONDS, red_from=THRESHOLDS.first_token_seconds),
+                    ladder(0.9, SERVER, "first_token"),
+                ),
                 (Column("Visible p50", SECONDS), ladder(0.5, SERVER, "first_visible_token")),
                 (Column("In flight", COUNT), now(SERVER, m.IN_FLIGHT)),
                 (Column("Stalled", COUNT, red_from=1), now(SERVER, m.STALLED)),
             ),
-            sort_by="Exchanges",
+            sort_by="Failed",
         ),
     ),
 )
@@ -140,7 +147,8 @@ _FIRST_TOKEN = Row(
                 f"Ladder, {words}",
                 _LADDER + f"This is the {words} over all streams.",
                 SECONDS,
-                Query(ladder(share, ("milestone",)), "{{milestone}}"),
+                *(Query(ladder(share, (), milestone), milestone) for milestone in colours.MILESTONES),
+                colours=colours.MILESTONES,
             )
             for share, words in ((0.5, "median"), (0.9, "90th percentile"), (0.99, "99th percentile"))
         ),
@@ -207,14 +215,14 @@ _PACE = Row(
             "Tokens per second over all streams. Input includes cached tokens, output includes reasoning, so the types "
             "are not to be added.",
             TOKENS_PER_SECOND,
-            Query(f"sum by (type) ({TOKENS_RATE}{{{FILTER}}})", "{{type}}"),
+            Query(recorded(("type",), TOKENS_RATE), "{{type}}"),
             width=12,
         ),
         graph(
             "Output tokens by model",
             "Output tokens per second, reported or partly reported. Recorded, so it holds over months.",
             TOKENS_PER_SECOND,
-            Query(f'sum by (gen_ai_request_model) ({MODEL_TOKENS_RATE}{{type="output", {MODEL_FILTER}}})', MODEL),
+            Query(recorded(("gen_ai_request_model",), MODEL_TOKENS_RATE, type="output"), MODEL),
             width=12,
             beside=True,
         ),
@@ -225,8 +233,7 @@ _PACE = Row(
             tuple(
                 (
                     Column(heading, COUNT),
-                    f"sum by (gen_ai_provider_name, gen_ai_request_model) "
-                    f'({MODEL_TOKENS_HOUR}{{type="{kind}", {MODEL_FILTER}}})',
+                    recorded(("gen_ai_provider_name", "gen_ai_request_model"), MODEL_TOKENS_HOUR, type=kind),
                 )
                 for kind, heading in (
                     ("input", "Input"),

@@ -1,28 +1,33 @@
 """Stream quality: quirks, terminators, finish reasons, usage, tool calls, errors, and what a hop changed."""
 
 from dashboards.generator import colours
-from dashboards.generator.board import FILTER, Board, Row
+from dashboards.generator.board import Board, Row
 from dashboards.generator.boards.queries import (
     AT,
-    RANGE,
-    RATE,
     SERVER,
+    appeared_in_range,
     in_range,
     or_zero,
+    per_minute,
     per_second,
+    quantile,
 )
 from dashboards.generator.panels import (
     COUNT,
+    PER_MINUTE,
     PER_SECOND,
+    RATIO,
     SECONDS,
     SHARE,
     Column,
+    Panel,
     Query,
     graph,
     number,
     rows,
 )
-from dashboards.generator.promql import counted, rate, select
+from dashboards.generator.promql import one_of, ratio
+from dashboards.generator.thresholds import THRESHOLDS
 from sidecar import metrics as m
 from sidecar.quirks.quirk import Severity
 from sidecar.quirks.registry import QUIRKS
@@ -40,54 +45,60 @@ _UPSTREAM = {"gen_ai_request_model": "Model", "server_address": "Upstream", "ser
 
 def _of(severity: Severity) -> str:
     """The quirks of a severity, as a matcher's value; the counter does not carry it."""
-    return "~" + "|".join(quirk.id for quirk in QUIRKS if quirk.severity is severity)
+    return one_of(quirk.id for quirk in QUIRKS if quirk.severity is severity)
 
 
-def _share(part: str, whole: str) -> str:
-    return or_zero(f"{part} / {whole}")
+def _share(title: str, text: str, part: str, whole: str, limit: float) -> Panel:
+    """A share of this time range; red where its alert fires, orange from a fifth of that on."""
+    return number(
+        title,
+        f"{text} Above {limit:.0%} at one upstream an alert fires.",
+        SHARE,
+        Query(or_zero(ratio(part, whole))),
+        orange=limit / 5,
+        red=limit,
+    )
+
+
+_STREAMED = in_range((), m.STREAMS, streaming="true")
 
 
 _NOW = Row(
     "In this time range",
     (
-        number(
+        _share(
             "Without terminator",
-            "Share of streams that finished but never said so: clients that wait for the terminator hang. Above 5 % "
-            "an alert fires.",
-            SHARE,
-            Query(_share(in_range((), m.STREAMS, outcome="no_terminator"), in_range((), m.STREAMS, streaming="true"))),
-            orange=0.01,
-            red=0.05,
+            "Share of streams that finished but never said so: clients that wait for the terminator hang.",
+            in_range((), m.STREAMS, outcome="no_terminator"),
+            _STREAMED,
+            THRESHOLDS.no_terminator_share,
         ),
-        number(
+        _share(
             "Cut off",
             "Share of streams that ended cleanly in the middle of an answer. No library reports it.",
-            SHARE,
-            Query(_share(in_range((), m.STREAMS, outcome="truncated"), in_range((), m.STREAMS, streaming="true"))),
-            orange=0.005,
-            red=0.02,
+            in_range((), m.STREAMS, outcome="truncated"),
+            _STREAMED,
+            THRESHOLDS.truncated_share,
         ),
-        number(
+        _share(
             "Error after a 200",
             "Share of streams that carried an error as an event: status codes show them as successes.",
-            SHARE,
-            Query(_share(in_range((), m.STREAMS, outcome="error_event"), in_range((), m.STREAMS, streaming="true"))),
-            orange=0.01,
-            red=0.05,
+            in_range((), m.STREAMS, outcome="error_event"),
+            _STREAMED,
+            THRESHOLDS.error_event_share,
         ),
-        number(
+        _share(
             "Usage missing",
             "Share of exchanges that should report usage and did not: bills and budgets undercount by as much.",
-            SHARE,
-            Query(_share(in_range((), m.USAGE, state="missing"), in_range((), m.USAGE, state="!not_requested"))),
-            orange=0.02,
-            red=0.1,
+            in_range((), m.USAGE, state="missing"),
+            in_range((), m.USAGE, state="!not_requested"),
+            THRESHOLDS.usage_missing_share,
         ),
         number(
             "Broken tool calls",
             "Share of tool calls whose arguments do not parse or never ended: the agent has to ask again.",
             SHARE,
-            Query(_share(in_range((), m.TOOL_CALLS, state="!valid"), in_range((), m.TOOL_CALLS))),
+            Query(or_zero(ratio(in_range((), m.TOOL_CALLS, state="!valid"), in_range((), m.TOOL_CALLS)))),
             orange=0.01,
             red=0.05,
         ),
@@ -95,7 +106,7 @@ _NOW = Row(
             "New quirks",
             "Habits that an upstream had not shown before, in this time range. Something was rolled out.",
             COUNT,
-            Query(or_zero(f"sum(max_over_time({select(m.NEW_QUIRKS, matchers=FILTER)}[{RANGE}]))")),
+            Query(or_zero(appeared_in_range((), m.NEW_QUIRKS))),
             orange=1,
         ),
     ),
@@ -139,13 +150,13 @@ _QUIRKS = Row(
         ),
         rows(
             "New quirks, by upstream",
-            "What an upstream showed for the first time since its sidecar began to watch it (or ever, with state_dir). "
-            "breaks_clients fires an alert.",
+            "What an upstream showed in this time range for the first time since its sidecar began to watch it (or ever, "
+            "with state_dir). breaks_clients fires an alert.",
             _UPSTREAM | {"quirk": "Quirk", "severity": "Severity"},
             (
                 (
                     Column("Times", COUNT),
-                    f"sum by ({', '.join((*SERVER, 'quirk', 'severity'))}) (max_over_time({select(m.NEW_QUIRKS, matchers=FILTER)}[{RANGE}]))",
+                    appeared_in_range((*SERVER, "quirk", "severity"), m.NEW_QUIRKS),
                 ),
             ),
             width=12,
@@ -163,8 +174,10 @@ _ENDS = Row(
             "one replica of several, 100 % an endpoint that never sends one.",
             SHARE,
             Query(
-                f"{per_second(SERVER, m.STREAMS, outcome='no_terminator')} / "
-                f"{per_second(SERVER, m.STREAMS, streaming='true')}",
+                ratio(
+                    per_second(SERVER, m.STREAMS, outcome="no_terminator"),
+                    per_second(SERVER, m.STREAMS, streaming="true"),
+                ),
                 AT,
             ),
         ),
@@ -203,10 +216,10 @@ _ENDS = Row(
         ),
         graph(
             "Retries",
-            "Requests that repeat a failed one, by when that one had failed. Before the first token nobody sees it; "
+            "Requests per minute that repeat a failed one, by when that one had failed. Before the first token nobody sees it; "
             "after, the user saw half an answer first.",
-            PER_SECOND,
-            Query(or_zero(per_second(("after",), m.RETRIES), "after"), "{{after}}"),
+            PER_MINUTE,
+            Query(or_zero(per_minute(("after",), m.RETRIES), "after"), "{{after}}"),
         ),
     ),
 )
@@ -219,34 +232,28 @@ _HOPS = Row(
             "Seconds from the first token behind the hop to the first token before it. A gateway that passes things on "
             "adds milliseconds; hundreds are a buffer or a guardrail.",
             SECONDS,
-            Query(
-                f"histogram_quantile(0.5, {rate((*_HOP, 'le'), m.HOP_FIRST_TOKEN, RATE, suffix='_bucket')})",
-                f"p50 {_VIA}",
-            ),
-            Query(
-                f"histogram_quantile(0.9, {rate((*_HOP, 'le'), m.HOP_FIRST_TOKEN, RATE, suffix='_bucket')})",
-                f"p90 {_VIA}",
-            ),
+            Query(quantile(0.5, _HOP, m.HOP_FIRST_TOKEN), f"p50 {_VIA}"),
+            Query(quantile(0.9, _HOP, m.HOP_FIRST_TOKEN), f"p90 {_VIA}"),
         ),
         graph(
             "Pace across the hop",
             "Median gap on the client's side divided by that on the upstream's. 1: passed on as it came. Near 0: the "
             "hop holds events back and lets them go together.",
-            COUNT,
-            Query(f"histogram_quantile(0.5, {rate((*_HOP, 'le'), m.HOP_GAP_RATIO, RATE, suffix='_bucket')})", _VIA),
+            RATIO,
+            Query(quantile(0.5, _HOP, m.HOP_GAP_RATIO), _VIA),
         ),
         graph(
             "Streams that the hop changed",
             "Joined streams per second in which the hop changed, lost or added something. usage_lost and events_lost "
             "are bugs of the hop.",
             PER_SECOND,
-            Query(rate(("change",), m.HOP_CHANGES, RATE), "{{change}}"),
+            Query(per_second(("change",), m.HOP_CHANGES), "{{change}}"),
         ),
         rows(
             "Quirks that the hop added or removed",
             "Streams in this time range. Added ones are the hop's own; removed ones it repairs for your clients.",
             _HOP_NAMES | {"quirk": "Quirk", "change": "Change"},
-            ((Column("Streams", COUNT), f"{counted((*_HOP, 'quirk', 'change'), m.HOP_QUIRKS, RANGE)} > 0"),),
+            ((Column("Streams", COUNT), f"{in_range((*_HOP, 'quirk', 'change'), m.HOP_QUIRKS)} > 0"),),
             width=16,
             height=8,
             sort_by="Streams",
@@ -256,8 +263,8 @@ _HOPS = Row(
             "By what they were joined. None: there is no tap on the other side, or neither ids nor trace context pass "
             "through the hop.",
             PER_SECOND,
-            Query(rate(("evidence",), m.HOPS, RATE), "{{evidence}}"),
-            Query(or_zero(rate((), m.HOP_UNJOINED, RATE)), "not joined"),
+            Query(per_second(("evidence",), m.HOPS), "{{evidence}}"),
+            Query(or_zero(per_second((), m.HOP_UNJOINED)), "not joined"),
         ),
     ),
 )
