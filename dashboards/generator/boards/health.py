@@ -173,19 +173,19 @@ _LOSS = Row(
         ),
         graph(
             "Exchanges recorded",
-            "With --record: exchanges written to capture files, and those that should have been and were not, by reason "
-            "(docs/recording.md).",
-            PER_SECOND,
-            Query(or_zero(rate((), m.RECORDINGS, RATE)), "written"),
-            Query(or_zero(rate(("reason",), m.RECORDINGS_DROPPED, RATE), "reason"), "dropped, {{reason}}"),
+            "Per minute, with --record: exchanges written to capture files, and those that should have been and were not, "
+            "by reason (docs/recording.md).",
+            PER_MINUTE,
+            Query(or_zero(per_minute((), m.RECORDINGS)), "written"),
+            Query(or_zero(per_minute(("reason",), m.RECORDINGS_DROPPED), "reason"), "dropped, {{reason}}"),
         ),
         graph(
             "Recordings in memory and on disk",
             "Bytes of exchanges in flight or waiting to be written (at most record_memory_mib), and of all capture files "
             "(at most record_total_mib).",
-            "bytes",
-            Query(or_zero(total((), select(m.RECORDING_HELD_BYTES))), "in memory"),
-            Query(or_zero(total((), select(m.RECORDING_DISK_BYTES))), "on disk"),
+            BYTES,
+            Query(or_zero(now((), m.RECORDING_HELD_BYTES)), "in memory"),
+            Query(or_zero(now((), m.RECORDING_DISK_BYTES)), "on disk"),
         ),
         graph(
             "Foreign writers on the records socket",
