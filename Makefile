@@ -32,7 +32,7 @@ screenshots: $(VENV)/.dev dashboards/render/dist/page.js
 	$(BIN)/python -m dashboards.render
 
 dashboards/render/dist/page.js: dashboards/render/package-lock.json dashboards/render/build.mjs $(wildcard dashboards/render/src/*)
-	npm ci --prefix dashboards/render --ignore-scripts --no-audit --no-fund --loglevel=error
+	npm ci --prefix dashboards/render --legacy-peer-deps --ignore-scripts --no-audit --no-fund --loglevel=error
 	npm run --prefix dashboards/render --silent build
 
 $(VENV)/bin/python:
