@@ -98,6 +98,7 @@ def ended_row(summary: Summary, hop: Hop | None) -> dict[str, object]:
         "buffering": summary.buffering.verdict,
         "quirks": list(summary.quirks),
         "worst_quirk": worst(summary.quirks),
+        "notable_quirks": [quirk for quirk in summary.quirks if BY_ID[quirk].severity != Severity.INFO],
         "usage_state": summary.usage_state,
         "ended_wall_seconds": round((summary.wall_ns + summary.ended_at - summary.opened_at) / 1e9, 3),
     }

@@ -15,7 +15,8 @@ SOCKETS = 50
 
 
 def live(view: View) -> str:
-    """The state now: stalled exchanges first, then the most silent, each with a strip of arrivals."""
+    """The state now. The stalled exchanges and the most silent of the others are sent, each with a strip of arrivals;
+    in an order that does not change with every event: the stalled first, the oldest of each before the others."""
     now = view.clock()
     phases: Counter[str] = Counter()
     stalled = 0
@@ -27,6 +28,7 @@ def live(view: View) -> str:
         phases[progress.phase()] += 1
         stalled += hangs
         rated.append((not hangs, -silence, number, exchange))
+    shown = sorted(nsmallest(ROWS, rated), key=lambda each: (each[0], each[3].opened.at, each[2]))
     lag = view.lag()
     sockets = open_sockets(view)
     return json.dumps(
@@ -37,7 +39,7 @@ def live(view: View) -> str:
             "total": len(rated),
             "stalled": stalled,
             "phases": phases,
-            "in_flight": [_row(view, exchange, now) for _, _, _, exchange in nsmallest(ROWS, rated)],
+            "in_flight": [_row(view, exchange, now) for _, _, _, exchange in shown],
             "sockets": len(sockets),
             "websockets": sockets[:SOCKETS],
         }

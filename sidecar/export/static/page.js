@@ -64,6 +64,11 @@ function sockets(data) {
 
 const signed = (ms) => (ms === null || ms === undefined ? "joined" : `${ms < 0 ? "" : "+"}${ms.toFixed(1)} ms`);
 
+function quirks(row) {
+  const info = row.quirks.length - row.notable_quirks.length;
+  return [...row.notable_quirks, ...(info ? [`${info} info`] : [])].join(", ");
+}
+
 function ended(data) {
   fill(at("recent"), data.recent, (row) => row.id, (row) => {
     const ladder = row.milestones_seconds;
@@ -74,7 +79,7 @@ function ended(data) {
       [seconds(ladder.first_visible_token), "number"], [seconds(ladder.end), "number"], [row.output_chunks, "number"],
       [row.buffering, BUFFERING[row.buffering] ?? ""], [row.usage_state],
       [row.hop ? [signed(row.hop.added_first_token_ms), ...row.hop.changes].join(", ") : ""],
-      [row.quirks.join(", "), `wrap ${SEVERITY[row.worst_quirk] ?? ""}`],
+      [quirks(row), `wrap ${SEVERITY[row.worst_quirk] ?? ""}`],
     ];
   }, { open });
   fill(at("upstreams"), data.upstreams, (row) => `${row.server} ${row.model}`, (row) => [

@@ -3,8 +3,11 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-export const seconds = (value) =>
-  value === undefined || value === null ? "" : `${value.toFixed(value < 1 ? 3 : value < 100 ? 1 : 0)} s`;
+export function seconds(value) {
+  if (value === undefined || value === null) return "";
+  if (value < 1) return `${(value * 1000).toFixed(value > 0 && value < 0.01 ? 1 : 0)} ms`;
+  return `${value.toFixed(value < 100 ? 1 : 0)} s`;
+}
 
 export function element(name, text, className) {
   const made = document.createElement(name);

@@ -174,12 +174,20 @@ function quirks(rows) {
   for (const row of rows) {
     const one = element("div", undefined, `quirk ${row.severity}`);
     const title = element("p");
-    title.append(element("strong", row.id), ` (${row.severity}): ${row.summary}`);
-    one.append(title, element("p", `Breaks: ${row.breaks}`), element("p", `Guard: ${row.guard}`), element("p", `Seen: ${row.reference}`, "muted"));
+    title.append(element("strong", row.id), ` (${row.severity}): `, ...worded(row.summary));
+    const lines = [["Breaks", row.breaks, ""], ["Guard", row.guard, ""], ["Seen", row.reference, "muted"]].map(([name, text, kind]) => {
+      const line = element("p", undefined, kind);
+      line.append(`${name}: `, ...worded(text));
+      return line;
+    });
+    one.append(title, ...lines);
     box.append(one);
   }
   return box;
 }
+
+// The registry's texts set names between backticks.
+const worded = (text) => text.split("`").map((part, number) => (number % 2 ? element("code", part) : part));
 
 function hop(found) {
   const signed = (value) => (value === null ? "" : `${value < 0 ? "" : "+"}${value.toFixed(1)} ms`);
