@@ -9,6 +9,8 @@ from sidecar.export.view import View
 
 SUBSCRIBERS = 16
 EVERY_SECONDS = 1.0
+_RETRY = "retry: 1000\n"
+"""How long a browser waits before it connects again, milliseconds."""
 PATIENCE = 10
 """Events that a reader may leave unread before it is dropped."""
 
@@ -96,10 +98,10 @@ class Events:
         live = _event("live", snapshot.live, self._view)
         ended = ""
         for subscriber in subscribers:
-            event = live
+            event = live if subscriber.version >= 0 else _RETRY + live
             if subscriber.version != version:
                 ended = ended or _event("ended", snapshot.ended, self._view)
-                event = ended + live
+                event = ended + event
                 subscriber.version = version
             subscriber.send(event)
 
