@@ -17,8 +17,10 @@ from sidecar.export import telemetry
 from sidecar.export.access import Access, AccessError, is_loopback, read_certificate, read_token
 from sidecar.export.estimate import TokenEstimator, TokenizerMissing
 from sidecar.export.prometheus import Exposition
+from sidecar.export.scoreboard import Scoreboard
 from sidecar.export.view import View
 from sidecar.export.web import serve
+from sidecar.files.findings import advice, verdict
 from sidecar.record.recorder import Recorder
 from sidecar.record.start import RecordError, start_recorder
 from sidecar.stream.summary import Summary
@@ -66,6 +68,8 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
     if exports is not None:
         analyzer.record_span = exports.record
 
+    scoreboard = Scoreboard()
+    analyzer.listeners.append(scoreboard.add)
     view = View(
         analyzer.in_flight,
         lambda: analyzer.recent,
@@ -75,6 +79,9 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         settings.ready_lag,
         analyzer.relations.hops,
         analyzer.sessions.all,
+        lambda: receiver.connections,
+        scoreboard,
+        lambda summary: (verdict(summary), advice(summary)),
     )
     host, port = host_port(settings.metrics_listen, "metrics_listen")
     if access.token is None and not access.loopback:

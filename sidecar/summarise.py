@@ -101,6 +101,7 @@ def summarise(exchange: Exchange, thresholds: QuirkThresholds, providers: dict[s
         milestones=milestones,
         no_first_token=None if "first_token" in milestones else _why_no_token(exchange, ending, outcome),
         gaps=stream.gaps,
+        arrivals=exchange.body.arrivals if exchange.body else None,
         time_per_output_token=None if lost else _time_per_output_token(exchange, tokens),
         silences={phase: silence / 1e9 for phase, silence in stream.progress.silences.items()},
         stalls={str(phase): count for phase, count in stream.progress.stalls.items()},

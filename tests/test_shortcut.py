@@ -13,6 +13,7 @@ from sidecar.capture.records import Chunk, Ended, Record
 from sidecar.exchange import Exchange
 from sidecar.files.capture import Capture, records_of
 from sidecar.files.inspect import run
+from sidecar.stream.arrivals import Arrivals
 from sidecar.stream.gaps import Gaps
 from sidecar.stream.summary import Summary
 from sidecar.thresholds import QuirkThresholds
@@ -75,6 +76,8 @@ def fields(summary: Summary) -> dict[str, Any]:
     for name, value in found.items():
         if isinstance(value, Gaps):
             found[name] = (value.count, value.total, value.longest, value.short, value.milliseconds())
+        elif isinstance(value, Arrivals):
+            found[name] = (value.reads, value.events, value.first, value.last, value.listed(), value.read_sizes)
     return found
 
 

@@ -1,11 +1,15 @@
 """The live state as JSON: what the page shows, without content."""
 
+from collections.abc import Iterable
 from itertools import islice
 
+from sidecar.exchange import Exchange
 from sidecar.export.hop import hop_object
 from sidecar.export.labels import clean
 from sidecar.export.observe import error_type
 from sidecar.export.view import View
+from sidecar.quirks.quirk import Severity
+from sidecar.quirks.registry import BY_ID
 from sidecar.stream.hop import Hop
 from sidecar.stream.summary import Summary
 
@@ -15,27 +19,39 @@ _SHOWN = 500
 def exchanges_in_flight(view: View) -> list[dict[str, object]]:
     """Exchanges in flight, the most silent first."""
     now = view.clock()
-    rows: list[dict[str, object]] = []
-    for exchange in islice(sorted(view.exchanges(), key=lambda each: each.stream.progress.last or 0), _SHOWN):
-        progress = exchange.stream.progress
-        phase = progress.phase()
-        silence = progress.silence(now) / 1e9
-        rows.append(
-            {
-                "id": exchange.opened.id,
-                "dialect": exchange.row.name,
-                "model": clean(exchange.request.model or exchange.stream.identity.model or ""),
-                "server": f"{clean(exchange.opened.host)}:{exchange.opened.port}",
-                "phase": phase,
-                "stalled": silence >= getattr(view.stalls.of(exchange.request.model), phase),
-                "silence_seconds": round(silence, 3),
-                "age_seconds": round((now - exchange.opened.at) / 1e9, 3),
-                "output_chunks": exchange.stream.output_chunks,
-                "bytes": exchange.body.size if exchange.body is not None else 0,
-                "heartbeats": exchange.stream.heartbeats,
-            }
-        )
-    return rows
+    silent = islice(sorted(view.exchanges(), key=lambda each: each.stream.progress.last or 0), _SHOWN)
+    return [live_row(view, exchange, now) for exchange in silent]
+
+
+def live_row(view: View, exchange: Exchange, now: int) -> dict[str, object]:
+    """One exchange in flight. `now` in nanoseconds on the clock of the records."""
+    stream, progress = exchange.stream, exchange.stream.progress
+    phase = progress.phase()
+    silence = progress.silence(now)
+    row: dict[str, object] = {
+        "id": exchange.opened.id,
+        "dialect": exchange.row.name,
+        "model": clean(exchange.request.model or stream.identity.model or ""),
+        "server": f"{clean(exchange.opened.host)}:{exchange.opened.port}",
+        "phase": phase,
+        "stalled": is_stalled(view, exchange, silence),
+        "silence_seconds": round(silence / 1e9, 3),
+        "age_seconds": round((now - exchange.opened.at) / 1e9, 3),
+        "output_chunks": stream.output_chunks,
+        "bytes": exchange.body.size if exchange.body is not None else 0,
+        "heartbeats": stream.heartbeats,
+        "output_tokens": stream.usage.counts.get("output") or None,
+    }
+    if exchange.t0 is not None and stream.first_output_at is not None:
+        row["first_token_seconds"] = round(max(stream.first_output_at - exchange.t0, 0) / 1e9, 6)
+    return row
+
+
+def is_stalled(view: View, exchange: Exchange, silence: int) -> bool:
+    """Whether it has been silent, nanoseconds, for as long as its phase allows."""
+    thresholds = view.stalls.of(exchange.request.model)
+    bound: float = getattr(thresholds, exchange.stream.progress.phase())
+    return silence >= bound * 1e9
 
 
 def open_sockets(view: View) -> list[dict[str, object]]:
@@ -59,10 +75,11 @@ def open_sockets(view: View) -> list[dict[str, object]]:
 
 def recent_exchanges(view: View) -> list[dict[str, object]]:
     """Exchanges that ended, the latest first."""
-    return [_row(summary, view.hops.get(summary.id)) for summary in reversed(list(view.recent()))]
+    return [ended_row(summary, view.hops.get(summary.id)) for summary in reversed(list(view.recent()))]
 
 
-def _row(summary: Summary, hop: Hop | None) -> dict[str, object]:
+def ended_row(summary: Summary, hop: Hop | None) -> dict[str, object]:
+    """One exchange that is over."""
     failure = error_type(summary)
     row: dict[str, object] = {
         "id": summary.id,
@@ -80,7 +97,17 @@ def _row(summary: Summary, hop: Hop | None) -> dict[str, object]:
         "tool_calls": [call.verdict for call in summary.tool_calls],
         "buffering": summary.buffering.verdict,
         "quirks": list(summary.quirks),
+        "worst_quirk": worst(summary.quirks),
+        "notable_quirks": [quirk for quirk in summary.quirks if BY_ID[quirk].severity != Severity.INFO],
+        "usage_state": summary.usage_state,
+        "ended_wall_seconds": round((summary.wall_ns + summary.ended_at - summary.opened_at) / 1e9, 3),
     }
     if hop is not None:
         row["hop"] = hop_object(hop)
     return row
+
+
+def worst(quirks: Iterable[str]) -> str | None:
+    """The highest severity among these; None without any."""
+    ranks = list(Severity)
+    return max((BY_ID[quirk].severity for quirk in quirks), key=ranks.index, default=None)

@@ -1,6 +1,8 @@
 """The analyzer's HTTP endpoints: metrics, health, the live page and its JSON."""
 
+import asyncio
 import json
+import re
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +13,12 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 from sidecar.export.access import Access
+from sidecar.export.events import Events
 from sidecar.export.live import exchanges_in_flight, open_sockets, recent_exchanges
-from sidecar.export.page import PAGE
+from sidecar.export.page import POLICY, assets
 from sidecar.export.prometheus import Exposition
+from sidecar.export.timeline import timeline
 from sidecar.export.view import View
-
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
-    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
-
 
 _CONNECTIONS = 128
 _IDLE_SECONDS = 75.0
@@ -49,6 +47,7 @@ class _Endpoint(RequestHandler):
         self.set_header("Server", "llm-sidecar")
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Referrer-Policy", "no-referrer")
+        self.set_header("Cross-Origin-Resource-Policy", "same-origin")
         self.set_header("Cache-Control", "no-store")
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
@@ -99,15 +98,72 @@ class _Streams(_Endpoint):
         self.finish(json.dumps(shown))
 
 
-class _Page(_Endpoint):
+class _Stream(_Endpoint):
+    """One exchange, by its id."""
+
+    def get(self, ident: str) -> None:
+        self.set_header("Content-Type", "application/json")
+        found = timeline(self.view, ident)
+        if found is None:
+            self.set_status(404)
+            found = {"error": "neither in flight nor among the recent exchanges"}
+        self.finish(json.dumps(found))
+
+
+class _EventStream(_Endpoint):
+    """The state, again and again, until the reader leaves."""
+
+    def initialize(self, events: Events, **shared: Any) -> None:  # type: ignore[override]  # tornado hands in what the route says
+        super().initialize(**shared)
+        self._events = events
+        self._gone = asyncio.Event()
+
+    async def get(self) -> None:
+        if self.request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            self.send_error(403)  # another site could not read it, but would take a place
+            return
+        self.set_header("Content-Type", "text/event-stream")
+        if not self._events.subscribe(self):
+            self.set_status(503)
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.finish("too many pages are open\n")
+            return
+        await self._gone.wait()
+        self._events.leave(self)
+
+    async def send(self, event: str) -> None:
+        """Write one event."""
+        self.write(event)
+        await self.flush()
+
+    def drop(self) -> None:
+        """Close the connection, whatever is still unwritten."""
+        self._gone.set()
+        connection = self.request.connection
+        if connection is not None:
+            connection.stream.close()  # type: ignore[attr-defined]  # tornado's stubs know only the base class
+
+    def on_connection_close(self) -> None:
+        """The reader left."""
+        self._gone.set()
+
+
+class _Asset(_Endpoint):
+    def initialize(self, content_type: str, content: bytes, **shared: Any) -> None:  # type: ignore[override]  # as above
+        super().initialize(**shared)
+        self._type = content_type
+        self._content = content
+
     def get(self) -> None:
-        self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.set_header("Content-Security-Policy", _POLICY)
-        self.finish(PAGE)
+        self.set_header("Content-Type", self._type)
+        self.set_header("Content-Security-Policy", POLICY)
+        self.finish(self._content)
 
 
 class _Server(HTTPServer):
     """Bounded in what its clients can make it hold: they are few, and their requests are short."""
+
+    events: Events
 
     def handle_stream(self, stream: IOStream, address: tuple[str, int]) -> None:
         if len(self._connections) < _CONNECTIONS:
@@ -115,18 +171,28 @@ class _Server(HTTPServer):
         else:
             stream.close()
 
+    def stop(self) -> None:
+        super().stop()
+        self.events.close()
+
 
 def serve(
     host: str, port: int, view: View, exposition: Exposition, access: Access, tls: ssl.SSLContext | None = None
 ) -> tuple[HTTPServer, str]:
     """Listen; the server and the base URL it can be reached at. Raises OSError where the address is taken."""
+    events = Events(view)
     shared = {"view": view, "exposition": exposition, "access": access}
     routes: list[tuple[str, Callable[..., Any], dict[str, Any]]] = [
         (r"/metrics", _Metrics, shared),
         (r"/healthz", _Health, shared),
         (r"/readyz", _Ready, shared),
         (r"/api/streams", _Streams, shared),
-        (r"/", _Page, shared),
+        (r"/api/streams/([^/]{1,200})", _Stream, shared),
+        (r"/api/events", _EventStream, {**shared, "events": events}),
+    ]
+    routes += [
+        (re.escape(path), _Asset, {**shared, "content_type": kind, "content": content})
+        for path, (kind, content) in assets().items()
     ]
     server = _Server(
         Application(
@@ -138,6 +204,7 @@ def serve(
         max_header_size=16 * 1024,
         max_body_size=16 * 1024,
     )
+    server.events = events
     sockets = bind_sockets(port, address=host)
     server.add_sockets(sockets)
     bound = sockets[0].getsockname()

@@ -7,6 +7,10 @@ GROUP_NS = 1_000_000
 GROUPS_KEPT = 2048
 """Groups kept one by one, eight bytes each: the start of a stream that has more. Its last group is always known."""
 
+STRIP_CELLS = 48
+CELL_NS = 250_000_000
+"""How `strip` shows the last twelve seconds."""
+
 _SIZES_KEPT = 64
 _LARGEST = 2**32 - 1
 
@@ -15,6 +19,8 @@ class Arrivals:
     """Groups of events that arrived together. `at` are nanoseconds; decoded events count, not bytes."""
 
     __slots__ = (
+        "_cell",
+        "_cells",
         "_count",
         "_counts",
         "_start",
@@ -41,6 +47,8 @@ class Arrivals:
         self._start = 0  # of the group that is still open
         self._until = -1  # the last moment at which an event still belongs to it
         self._count = 0
+        self._cells = array("I")  # events of the latest groups beyond those kept, a ring by `CELL_NS`
+        self._cell = 0  # the cell that was last written
 
     def read(self, size: int) -> None:
         """One read of `size` bytes as they came over the wire."""
@@ -66,10 +74,41 @@ class Arrivals:
             start = (self._start - self.first) // 1000
             self._starts.append(start if start <= _LARGEST else _LARGEST)
             self._counts.append(self._count)
+        else:
+            self._beyond()
         self.groups += 1
         self._start = at
         self._until = at + GROUP_NS
         self._count = count
+
+    def _beyond(self) -> None:
+        """The open group closes, and is not kept one by one."""
+        cell = self._start // CELL_NS
+        if not self._cells:
+            self._cells = array("I", [0] * STRIP_CELLS)
+            self._cell = cell
+        for passed in range(max(self._cell + 1, cell - STRIP_CELLS + 1), cell + 1):
+            self._cells[passed % STRIP_CELLS] = 0
+        self._cell = cell
+        self._cells[cell % STRIP_CELLS] = min(self._cells[cell % STRIP_CELLS] + self._count, _LARGEST)
+
+    def strip(self, now: int) -> list[int]:
+        """Events that arrived in each of the last `STRIP_CELLS` stretches of `CELL_NS`, the latest last. `now` is in
+        nanoseconds and lies in the last of them."""
+        newest = now // CELL_NS
+        oldest = newest - STRIP_CELLS + 1
+        found = [0] * STRIP_CELLS
+        for start, count in zip(reversed(self._starts), reversed(self._counts), strict=True):
+            cell = (self.first + start * 1000) // CELL_NS
+            if cell < oldest:
+                break
+            found[min(cell - oldest, STRIP_CELLS - 1)] += count
+        if self._cells:
+            for cell in range(max(oldest, self._cell - STRIP_CELLS + 1), min(newest, self._cell) + 1):
+                found[cell - oldest] += self._cells[cell % STRIP_CELLS]
+        if self.groups and self._start // CELL_NS >= oldest:
+            found[min(self._start // CELL_NS - oldest, STRIP_CELLS - 1)] += self._count
+        return found
 
     def one(self, size: int, at: int) -> None:
         """One read of `size` bytes that completed one event: `read` and `add`."""

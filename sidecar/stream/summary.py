@@ -3,6 +3,7 @@
 import msgspec
 
 from sidecar.dialects.request_content import RequestContent
+from sidecar.stream.arrivals import Arrivals
 from sidecar.stream.buffering import Buffering
 from sidecar.stream.gaps import Gaps
 from sidecar.stream.outcome import EndKind, Outcome
@@ -105,6 +106,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     no_first_token: str | None
     """Why there is no first token: the outcome, or what kind of answer it was; None where there is one."""
     gaps: Gaps
+    arrivals: Arrivals | None = None
+    """When its events arrived; None where no body came."""
     time_per_output_token: float | None
     silences: dict[str, float]
     stalls: dict[str, int]

@@ -14,6 +14,7 @@ from sidecar.transport.wire import LENGTH, WireError, body_length, decode_batch,
 logger = logging.getLogger(__name__)
 
 _UNREAD = 4096  # bytes of acknowledgements that may wait for a proxy that does not read
+_GOODBYE_SECONDS = 1.0
 
 type Sink = Callable[[int, Sequence[AnyRecord]], None]
 """Takes the number of a connection and a batch of its records."""
@@ -33,6 +34,7 @@ class Receiver:
         self._numbers = itertools.count(1)
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self.rejected = 0
         self.connections = 0
 
@@ -67,10 +69,16 @@ class Receiver:
             self._server.close()
         for writer in list(self._writers):
             writer.close()
+        if self._serving:  # else their tasks would be cancelled at the end of the loop, which asyncio logs as an error
+            await asyncio.wait(self._serving, timeout=_GOODBYE_SECONDS)
         self._path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number = next(self._numbers)
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         self.connections += 1
         self._writers.add(writer)
         try:
