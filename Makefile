@@ -30,6 +30,7 @@ dashboards: $(VENV)/.dev
 # Needs Prometheus, Chromium and Node.js; six minutes of the demo's traffic.
 screenshots: $(VENV)/.dev dashboards/render/dist/page.js
 	$(BIN)/python -m dashboards.render
+	$(BIN)/python -m tests.live.page_pictures docs/images
 
 dashboards/render/dist/page.js: dashboards/render/package-lock.json dashboards/render/build.mjs $(wildcard dashboards/render/src/*)
 	npm ci --prefix dashboards/render --legacy-peer-deps --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -19,7 +19,7 @@ _SIZE = {"width": 1360, "height": 900}
 
 
 async def main(folder: Path) -> None:
-    """Write page-dark.png, page-light.png and timeline-*.png."""
+    """Write page-dark.png, page-light.png and timeline-light.png."""
     server, port = upstream.serve("127.0.0.1", 0, ALL_PLAYS, ALL_LATE_HEADS)
     async with sidecar_run("--upstream", f"http://127.0.0.1:{port}", env={"SIDECAR_STALLS_MID_STREAM": "5"}) as sidecar:
         clients = all_clients(sidecar.url, _SHOWN)
@@ -31,10 +31,11 @@ async def main(folder: Path) -> None:
                     await page.wait_for_selector("tr.stalled")
                     await page.wait_for_selector("#recent tbody tr")
                     await page.screenshot(path=folder / f"page-{scheme}.png")
-                    await page.locator("#recent tbody tr", has_text="slow-thinker").first.click()
-                    await page.wait_for_selector("#timeline svg.timeline")
-                    await page.screenshot(path=folder / f"timeline-{scheme}.png")
-                    print(looked.complaints)
+                    if scheme == "light":
+                        await page.locator("#recent tbody tr", has_text="slow-thinker").first.click()
+                        await page.wait_for_selector("#timeline svg.timeline")
+                        await page.screenshot(path=folder / "timeline-light.png")
+                    assert not looked.complaints, looked.complaints
         for client in clients:
             client.cancel()
         await asyncio.gather(*clients, return_exceptions=True)
