@@ -2,12 +2,13 @@
 
 import logging
 
-from mitmproxy import ctx, exceptions, http
+from mitmproxy import contentviews, ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from sidecar.capture.flows import History
 from sidecar.config import OPTIONS, ConfigError, from_proxy_options
+from sidecar.flow_verdicts import FlowVerdicts, LlmStreamContentview
 from sidecar.proxy_side import ProxySide
 from sidecar.transport.supervisor import AnalyzerFailed
 
@@ -26,6 +27,7 @@ class LlmSidecar:
     def __init__(self, side: ProxySide | None = None) -> None:
         self._own = side is None
         self._side = side
+        self._verdicts: FlowVerdicts | None = None
 
     def side(self) -> ProxySide:
         """A method, because mitmproxy reads all attributes of an addon before it has set the addon's options."""
@@ -68,6 +70,15 @@ class LlmSidecar:
                 await self.side().start()
             except AnalyzerFailed as error:
                 logger.error("sidecar: %s", error)  # which ends a mitmproxy that is starting
+                return
+            self._look_for_a_user()
+
+    def _look_for_a_user(self) -> None:
+        """mitmweb and mitmproxy's console show flows, to which the analyzer has a word to say."""
+        page = self.side().addresses.get("page", "")
+        if ctx.master.addons.get("view") is not None and page.startswith("http://"):
+            contentviews.add(LlmStreamContentview)
+            self._verdicts = FlowVerdicts(f"{page}api/streams", self.side().settings.metrics_token_file)
 
     def server_connected(self, data: ServerConnectionHookData) -> None:
         self.side().taps.upstreams.connected(data)
@@ -85,6 +96,7 @@ class LlmSidecar:
         self.side().taps.response_head(flow)
 
     def response(self, flow: http.HTTPFlow) -> None:
+        self._say(flow)
         self.side().taps.response_done(flow)
 
     def websocket_message(self, flow: http.HTTPFlow) -> None:
@@ -94,7 +106,13 @@ class LlmSidecar:
         self.side().taps.socket_closed(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
+        self._say(flow)
         self.side().taps.failed(flow)
+
+    def _say(self, flow: http.HTTPFlow) -> None:
+        """Where somebody looks at flows: the verdict on this one, once there is one."""
+        if self._verdicts is not None and self.side().taps.copies(flow):
+            self._verdicts.over(flow)
 
     async def done(self) -> None:
         if self._side is not None:

@@ -155,6 +155,11 @@ class FlowTaps:
         del self._taps[flow.id]
         self._capture.forget(tap)
 
+    def copies(self, flow: http.HTTPFlow) -> bool:
+        """Whether a flow is copied, so that the analyzer will have something to say of it."""
+        tap = self._taps.get(flow.id)
+        return tap is not None and not tap.held
+
     def response_done(self, flow: http.HTTPFlow) -> None:
         """The response is complete; a WebSocket only begins with it."""
         if flow.websocket is not None:

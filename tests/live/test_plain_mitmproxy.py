@@ -4,13 +4,16 @@ import asyncio
 import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.live.exchanges import Exchange, chat, chat_events
 from tests.live.player import Player
 from tests.live.processes import ADDON, BIN, plain_mitmproxy, program, sidecar_analyzer, sidecar_run
 from tests.live.raw_client import ask
+from tests.live.relays import free_port
 from tests.live.scrape import counted, scrape, wait_until
 
 
@@ -35,6 +38,36 @@ async def test_addon_in_a_program_of_mitmproxy(tool: str, options: tuple[str, ..
         (analyzer,) = proxy.program.children
         assert await proxy.program.stop() == 0
         assert not Path(f"/proc/{analyzer}").exists(), "the analyzer outlived its proxy"
+
+
+async def test_mitmweb_shows_the_verdict_and_the_timeline_of_a_flow() -> None:
+    """As the flow's comment, and as a contentview of its response."""
+    whole = exchange("whole")
+    cut = replace(exchange("cut"), pieces=whole.pieces[:2], end="reset")
+    player = Player()
+    player.add([whole, cut])
+    port = free_port()
+    settings = _sets("web_password=secret", "store_streamed_bodies=true")
+    web = ("--no-web-open-browser", "--web-port", str(port), *settings)
+    async with player.serving(), plain_mitmproxy("mitmweb", player.url, *web) as proxy:
+        for case in (whole, cut):
+            await ask(proxy.proxy, case)
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", params={"token": "secret"}, trust_env=False
+        ) as client:
+
+            async def commented() -> list[dict[str, Any]] | None:
+                flows: list[dict[str, Any]] = (await client.get("/flows")).json()
+                return flows if len(flows) == 2 and all(flow["comment"] for flow in flows) else None
+
+            first, second = await wait_until(commented, what="comments of both flows")
+            view = (await client.get(f"/flows/{first['id']}/response/content/LLM%20stream.json")).json()
+    assert first["comment"] == "complete: finished as its dialect says"
+    assert second["comment"].startswith("upstream_reset (connection_reset): ")
+    assert view["view_name"] == "LLM stream"
+    assert "first token" in view["text"]
+    assert "Buffering: " in view["text"]
+    assert "one " not in view["text"], "no content"
 
 
 async def test_addon_takes_settings_as_options(short_path: Path) -> None:
