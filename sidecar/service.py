@@ -7,10 +7,8 @@ import signal
 import ssl
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from time import monotonic_ns
 
-from sidecar import metrics as m
 from sidecar.analyzer import Analyzer, version_of
 from sidecar.config import Settings, host_port
 from sidecar.export import telemetry
@@ -19,8 +17,8 @@ from sidecar.export.estimate import TokenEstimator, TokenizerMissing
 from sidecar.export.prometheus import Exposition
 from sidecar.export.view import View
 from sidecar.export.web import serve
+from sidecar.sources import SourceError, Sources
 from sidecar.stream.summary import Summary
-from sidecar.transport.receiver import Receiver
 
 logger = logging.getLogger(__name__)
 
@@ -34,27 +32,25 @@ class StartError(RuntimeError):
 
 async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until: "asyncio.Future[None]") -> None:
     """Serve until `until` is done. `ready` is told the addresses once all of them answer. Raises StartError."""
-    assert settings.socket is not None
     access, tls = _access(settings)
     analyzer = Analyzer(settings)
     estimator = _estimator(analyzer) if settings.estimate_tokens else None
-    receiver = Receiver(Path(settings.socket), analyzer.receive, analyzer.closed)
+    sources = Sources(settings, analyzer)
     try:
-        await receiver.start()
-    except OSError as error:
-        raise StartError(f"cannot listen on the records socket {settings.socket}: {error}") from error
+        await sources.start()
+    except SourceError as error:
+        raise StartError(str(error)) from error
 
     def refresh() -> None:
         analyzer.refresh()
-        analyzer.series.set(m.WRITERS_REJECTED, (), receiver.rejected)
-        analyzer.series.set(m.PROXIES, (), receiver.connections)
+        sources.refresh()
         if exports is not None:
             exports.publish()
 
     try:
         exports = telemetry.start(settings, analyzer.series, refresh, version_of("llm-sidecar"))
     except telemetry.ExporterError as error:
-        await receiver.stop()
+        await sources.stop()
         raise StartError(str(error)) from error
     if exports is not None:
         analyzer.record_span = exports.record
@@ -75,12 +71,12 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
     try:
         server, base = serve(host, port, view, Exposition(analyzer.series, refresh), access, tls)
     except OSError as error:
-        await receiver.stop()
+        await sources.stop()
         raise StartError(
             f"cannot listen on {settings.metrics_listen} for metrics: {error.strerror or error}; "
             "choose another address with --metrics-listen"
         ) from error
-    ready({"socket": settings.socket, "page": f"{base}/", "metrics": f"{base}/metrics"})
+    ready(sources.addresses | {"page": f"{base}/", "metrics": f"{base}/metrics"})
     ticking = asyncio.create_task(_tick(analyzer, exports))
     try:
         await until
@@ -89,7 +85,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         with contextlib.suppress(asyncio.CancelledError):
             await ticking
         server.stop()
-        await receiver.stop()
+        await sources.stop()
         analyzer.stop()
         if estimator is not None:
             estimator.close()
