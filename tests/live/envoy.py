@@ -12,7 +12,8 @@ import httpx
 import yaml
 
 from tests.live.processes import BIN, PROJECT, Program, program
-from tests.parts import require_path
+from tests.live.scrape import assert_sound
+from tests.parts import require_module, require_path
 
 CONFIGURATION = PROJECT / "docs" / "deploy" / "envoy" / "envoy.yaml"
 ENVOY = BIN / "envoy"
@@ -104,3 +105,26 @@ async def envoy(folder: Path, found: Any) -> AsyncIterator[Envoy]:
         place = listeners["listener_statuses"][0]["local_address"]["socket_address"]
         yield Envoy(running, (place["address"], place["port_value"]), admin)
         assert running.running, running.stderr
+
+
+@dataclass
+class Listening:
+    """A `sidecar analyzer` that an Envoy can tell; `metrics` is the URL of its /metrics."""
+
+    program: Program
+    port: int
+    metrics: str
+
+
+@contextlib.asynccontextmanager
+async def analyzer(*arguments: str, port: int = 0) -> AsyncIterator[Listening]:
+    """It has to stop cleanly, unless it was killed."""
+    require_module("envoy.service.ext_proc.v3.external_processor_pb2", "pip install 'llm-sidecar[envoy]'")
+    listen = ("--envoy-listen", f"127.0.0.1:{port}", "--metrics-listen", "127.0.0.1:0")
+    async with program("sidecar analyzer", str(BIN / "sidecar"), "analyzer", *listen, *arguments) as running:
+        metrics = await running.says(r"metrics +(http://\S+)")
+        yield Listening(running, int(await running.says(r"envoy +127\.0\.0\.1:(\d+)")), metrics)
+        if running.running:
+            await assert_sound(metrics)
+            assert await running.stop() == 0, running.stderr
+        assert "Traceback" not in running.stderr, running.stderr

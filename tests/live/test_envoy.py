@@ -1,11 +1,9 @@
 """The corpus through the real Envoy: what the tap makes of it is what `inspect` makes of the captures, and bytes pass."""
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from sidecar.capture.interest import Chooser
-from sidecar.capture.records import AnyRecord, Chunk, Ended, Headers, Opened, Record, RequestBody
+from sidecar.capture.records import AnyRecord, Chunk, Ended, Opened, Record, RequestBody
 from sidecar.files.capture import records_of
 from sidecar.files.inspect import report, run
 from sidecar.thresholds import QuirkThresholds
