@@ -18,6 +18,8 @@ FILTER = "envoy.filters.http.ext_proc"
 UPSTREAM = "llm-sidecar-upstream"
 """Key of the gRPC metadata in which the operator may say whom a route is for: `https://host[:port]`."""
 
+_LATE = 5_000_000_000  # nanoseconds; more is a clock that was set meanwhile
+
 
 class Context(msgspec.Struct, frozen=True):
     """What all exchanges share. `room` asks whether so many more bytes may be held, and takes them (negative: gives
@@ -31,9 +33,12 @@ class Context(msgspec.Struct, frozen=True):
 
 class EnvoyExchange:
     """Methods give the records that a message amounts to, in order. `wanted` turns False where the exchange is none of
-    ours; `over` turns True with its last message."""
+    ours; `over` turns True with its last message.
 
-    def __init__(self, stream: int, context: Context, upstream: str = "") -> None:
+    `same_clock`: Envoy is on this host, so that what it says of when the request began can be believed.
+    """
+
+    def __init__(self, stream: int, context: Context, upstream: str = "", *, same_clock: bool = False) -> None:
         self.key: Key | None = None
         self.wanted = True
         self.over = False
@@ -42,6 +47,7 @@ class EnvoyExchange:
         self._stream = stream
         self._context = context
         self._upstream = upstream
+        self._same_clock = same_clock
         self._held: list[AnyRecord] | None = None
         self._held_bytes = 0
         self._request_room = REQUEST_COPY_LIMIT
@@ -92,11 +98,12 @@ class EnvoyExchange:
         source = _text(attributes, "source.address")
         self.key = key_of(source, _text(attributes, "request.time"))
         self.opened = interest is Interest.YES
+        late = self._lateness(wall_ns)
         yield Opened(
             self._stream,
-            at,
+            at - late,
             f"envoy-{self._stream}",
-            wall_ns,
+            wall_ns - late,
             method,
             scheme,
             host,
@@ -110,6 +117,13 @@ class EnvoyExchange:
         )
         if head.end_of_stream:
             yield from self._request_over(at)
+
+    def _lateness(self, wall_ns: int) -> int:
+        """Nanoseconds since Envoy had the request: which of two taps was first depends on it."""
+        if not self._same_clock or self.key is None:
+            return 0
+        late = wall_ns - self.key[1] * 1000
+        return late if 0 < late < _LATE else 0
 
     def _client(self, source: str) -> str:
         host = source.rpartition(":")[0]

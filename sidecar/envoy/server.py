@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 CONNECTION = -1
 """The number under which the analyzer knows what comes from Envoy; those of proxies on the records socket are positive."""
 _MESSAGE = 64 * 1024 * 1024  # bytes of one message; Envoy sends what it has in its buffers
+_SAME_HOST = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D")  # how gRPC writes a peer
 _STOP = 1.0  # seconds that streams in flight get at shutdown
 
 type Sink = Callable[[int, Sequence[AnyRecord]], None]
@@ -94,13 +95,13 @@ class EnvoyServer:
         self._held_room -= size
         return True
 
-    async def read(self, messages: AsyncIterator[Any], upstream: str) -> None:
+    async def read(self, messages: AsyncIterator[Any], upstream: str, *, same_host: bool) -> None:
         """One exchange."""
         if self.streams >= self._max_streams:
             self._count("refused")
             return
         self.streams += 1
-        exchange = EnvoyExchange(next(self._numbers), self._context, upstream)
+        exchange = EnvoyExchange(next(self._numbers), self._context, upstream, same_clock=same_host)
         how = "copied"
         try:
             how = await self._follow(exchange, messages)
@@ -154,7 +155,8 @@ class _Processor(external_processor_pb2_grpc.ExternalProcessorServicer):  # type
 
     async def Process(self, messages: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802  # gRPC's name
         upstream = next((value for key, value in context.invocation_metadata() or () if key == UPSTREAM), "")
-        await self._server.read(messages, upstream if isinstance(upstream, str) else "")
+        same_host = context.peer().startswith(_SAME_HOST)
+        await self._server.read(messages, upstream if isinstance(upstream, str) else "", same_host=same_host)
         return
         yield  # a stream of answers, with none in it
 

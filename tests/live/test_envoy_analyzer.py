@@ -204,15 +204,15 @@ async def test_hop_between_an_envoy_and_a_mitmproxy(player: Player, tmp_path: Pa
     async with (
         analyzer("--socket", str(socket)) as told,
         sidecar_run("--upstream", player.url, "--socket", str(socket)) as inner,
+        envoy(tmp_path, configuration(inner.proxy[1], [told.port])) as running,
     ):
-        async with envoy(tmp_path, configuration(inner.proxy[1], [told.port])) as running:
-            assert whole(case, await ask(running.proxy, case))
-            await counted(told.metrics, 2)
+        assert whole(case, await ask(running.proxy, case))
+        await counted(told.metrics, 2)
 
-            async def joined() -> bool:
-                return (await scrape(told.metrics)).total("llm_hop_streams_total") > 0
+        async def joined() -> bool:
+            return (await scrape(told.metrics)).total("llm_hop_streams_total") > 0
 
-            await wait_until(joined, what="a hop")
+        await wait_until(joined, what="a hop")
 
 
 async def test_ends_come_from_the_access_log(player: Player, tmp_path: Path) -> None:
