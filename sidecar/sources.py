@@ -56,6 +56,7 @@ class Sources:
         self.addresses["socket"] = path
 
     async def _start_envoy(self, target: str) -> None:
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core writes to standard error what we say in one line
         try:
             from sidecar.envoy.server import EnvoyServer  # an extra
         except ImportError as error:

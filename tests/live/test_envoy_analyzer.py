@@ -11,7 +11,7 @@ import pytest
 from dashboards.generator.rules import rule_files
 from dashboards.generator.thresholds import THRESHOLDS
 from tests.live.envoy import Envoy, Listening, analyzer, configuration, envoy
-from tests.live.exchanges import Exchange, Piece, chat, chat_events
+from tests.live.exchanges import End, Exchange, Piece, chat, chat_events
 from tests.live.monitoring import prometheus
 from tests.live.player import Player
 from tests.live.processes import sidecar_run
@@ -216,10 +216,8 @@ async def test_hop_between_an_envoy_and_a_mitmproxy(player: Player, tmp_path: Pa
 
 
 async def test_ends_come_from_the_access_log(player: Player, tmp_path: Path) -> None:
-    cases = [
-        chat(f"end-{end}", chat_events({"content": "a"})[:2], end=end)
-        for end in ("reset", "cut", "client_leaves", "no_answer")
-    ]  # type: ignore[arg-type]
+    ends: tuple[End, ...] = ("reset", "cut", "client_leaves", "no_answer")
+    cases = [chat(f"end-{end}", chat_events({"content": "a"})[:2], end=end) for end in ends]
     player.add(cases)
     async with analyzer() as told, envoy(tmp_path, configuration(player.port, [told.port])) as running:
         await ask_all(running.proxy, cases)
