@@ -109,9 +109,11 @@ _ANALYZER = Row(
         ),
         graph(
             "Records",
-            "Records read per second: about one per read of the network, and a few per exchange.",
+            "Records read per second: about one per read of the network, and a few per exchange. Where Envoy tells of "
+            "exchanges, how many, by how it went.",
             PER_SECOND,
             Query(rate(_BY, m.RECORDS, RATE), "{{instance}}"),
+            Query(or_zero(rate(("how",), m.ENVOY_STREAMS, RATE), "how"), "Envoy's exchanges, {{how}}"),
         ),
     ),
 )
