@@ -8,7 +8,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY sidecar ./sidecar
 COPY dashboards ./dashboards
 COPY docs/runbooks ./docs/runbooks
-RUN python -m venv /opt/llm-sidecar && /opt/llm-sidecar/bin/pip install --no-cache-dir .
+RUN python -m venv /opt/llm-sidecar && /opt/llm-sidecar/bin/pip install --no-cache-dir '.[envoy]'
 
 # Changing a network namespace's rules needs NET_ADMIN and root in it. This image does nothing else, and ends.
 FROM python:3.12.11-slim-bookworm AS redirect

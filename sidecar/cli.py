@@ -100,7 +100,8 @@ def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
 
 
 @cli.command()
-@click.option("--socket", metavar="PATH", required=True, help="Unix socket for proxies to connect to.")
+@click.option("--socket", metavar="PATH", help="Unix socket for proxies to connect to.")
+@click.option("--envoy-listen", metavar="unix:PATH|HOST:PORT", help="Where Envoys tell of their traffic (docs/deploy).")
 @click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @_METRICS
 @_access_options
@@ -108,10 +109,12 @@ def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
 @_otel_options
 @_CONFIG
 def analyzer(config: Path | None, **flags: Any) -> None:
-    """Run the analyzer alone; any number of proxies may feed it."""
+    """Run the analyzer alone; any number of proxies and Envoys may feed it."""
     from sidecar import service
 
     settings = load_settings(file=config, flags=flags)
+    if settings.socket is None and settings.envoy_listen is None:
+        raise click.UsageError("nothing to listen on: give --socket PATH, --envoy-listen unix:PATH|HOST:PORT, or both")
 
     def ready(addresses: dict[str, str]) -> None:
         for name, address in addresses.items():

@@ -41,6 +41,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         str | None, Meta(description="PEM file with certificate and key for HTTPS there; none: HTTP")
     ] = None
     socket: Annotated[str | None, Meta(description="Unix socket of a running analyzer to use; none: start one")] = None
+    envoy_listen: Annotated[
+        str | None,
+        Meta(
+            description="Where an Envoy tells of its traffic: unix:PATH or HOST:PORT (needs the envoy extra); none: nowhere"
+        ),
+    ] = None
     include: Annotated[tuple[str, ...], Meta(description="Regular expressions over host/path: always copied")] = ()
     exclude: Annotated[tuple[str, ...], Meta(description="Regular expressions over host/path: never copied")] = ()
     allow_headers: Annotated[tuple[str, ...], Meta(description="Further header names whose values may be copied")] = ()
@@ -135,7 +141,7 @@ def _options() -> tuple[Option, ...]:
     found = [Option(OPTION_PREFIX + "config", str, "", "Configuration file of the sidecar (TOML)")]
     for field in msgspec.structs.fields(Settings):
         kind, meta = get_args(field.type)
-        if field.name in ("upstream", "listen", "mode", "idle_timeout") or kind not in _OPTION_TYPES:
+        if field.name in _NO_OPTIONS or kind not in _OPTION_TYPES:
             continue
         kind = _OPTION_TYPES[kind]
         default = (
@@ -147,6 +153,7 @@ def _options() -> tuple[Option, ...]:
     return tuple(found)
 
 
+_NO_OPTIONS = ("upstream", "listen", "mode", "idle_timeout", "envoy_listen")  # mitmproxy has its own, or no use for it
 _OPTION_TYPES: dict[Any, Any] = {
     str: str,
     str | None: str,
@@ -177,6 +184,8 @@ def _convert(values: dict[str, Any]) -> Settings:
         raise ConfigError(f"bad setting: {error}") from error
     for name in ("listen", "metrics_listen"):
         host_port(getattr(settings, name), name)
+    if settings.envoy_listen is not None:
+        _check_envoy_listen(settings.envoy_listen)
     for name in ("include", "exclude"):
         _check_expressions(getattr(settings, name), name)
     for pattern, changes in settings.stall_models.items():
@@ -192,6 +201,17 @@ def _convert(values: dict[str, Any]) -> Settings:
     if settings.log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise ConfigError(f"bad setting: log_level is {settings.log_level!r}, not debug, info, warning or error")
     return settings
+
+
+def _check_envoy_listen(text: str) -> None:
+    if text.startswith("unix:"):
+        if not text.removeprefix("unix:"):
+            raise ConfigError("bad setting: envoy_listen is 'unix:' without a path: unix:PATH or HOST:PORT")
+        return
+    try:
+        host_port(text, "envoy_listen")
+    except ConfigError:
+        raise ConfigError(f"bad setting: envoy_listen is {text!r}, neither unix:PATH nor HOST:PORT") from None
 
 
 def _check_expressions(expressions: Sequence[str], name: str) -> None:

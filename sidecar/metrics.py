@@ -266,6 +266,13 @@ RECORDS = Metric("llm_sidecar_records_total", "counter", "Records received by th
 WRITERS_REJECTED = Metric(
     "llm_sidecar_writers_rejected_total", "counter", "Connections on the records socket that sent something else."
 )
+ENVOY_STREAMS = Metric(
+    "llm_sidecar_envoy_streams_total",
+    "counter",
+    "Exchanges that Envoy began to tell of: `copied`, `passed` (none of ours), `broken_off` (copied, but nothing told of "
+    "its end), `refused` (too many at once), `failed` (a bug).",
+    ("how",),
+)
 PROXIES = Metric("llm_sidecar_proxies_connected", "gauge", "Proxy processes that feed this analyzer.")
 ANALYZER_LAG = Metric(
     "llm_sidecar_analyzer_lag_seconds",
@@ -357,6 +364,7 @@ METRICS: tuple[Metric, ...] = (
     TEE_FAILURES,
     RECORDS,
     WRITERS_REJECTED,
+    ENVOY_STREAMS,
     PROXIES,
     ANALYZER_LAG,
     STAGE_FAILURES,

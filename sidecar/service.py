@@ -7,10 +7,8 @@ import signal
 import ssl
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from time import monotonic_ns
 
-from sidecar import metrics as m
 from sidecar.analyzer import Analyzer, version_of
 from sidecar.config import Settings, host_port
 from sidecar.export import telemetry
@@ -23,8 +21,8 @@ from sidecar.export.web import serve
 from sidecar.files.findings import advice, verdict
 from sidecar.record.recorder import Recorder
 from sidecar.record.start import RecordError, start_recorder
+from sidecar.sources import SourceError, Sources
 from sidecar.stream.summary import Summary
-from sidecar.transport.receiver import Receiver
 
 logger = logging.getLogger(__name__)
 
@@ -40,21 +38,19 @@ class StartError(RuntimeError):
 
 async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until: "asyncio.Future[None]") -> None:
     """Serve until `until` is done. `ready` is told the addresses once all of them answer. Raises StartError."""
-    assert settings.socket is not None
     access, tls = _access(settings)
     analyzer = Analyzer(settings)
     recorder = analyzer.recorder = _recorder(settings)
     estimator = _estimator(analyzer) if settings.estimate_tokens else None
-    receiver = Receiver(Path(settings.socket), analyzer.receive, analyzer.closed)
+    sources = Sources(settings, analyzer)
     try:
-        await receiver.start()
-    except OSError as error:
-        raise StartError(f"cannot listen on the records socket {settings.socket}: {error}") from error
+        await sources.start()
+    except SourceError as error:
+        raise StartError(str(error)) from error
 
     def refresh() -> None:
         analyzer.refresh()
-        analyzer.series.set(m.WRITERS_REJECTED, (), receiver.rejected)
-        analyzer.series.set(m.PROXIES, (), receiver.connections)
+        sources.refresh()
         if exports is not None:
             exports.publish()
         if recorder is not None:
@@ -63,7 +59,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
     try:
         exports = telemetry.start(settings, analyzer.series, refresh, version_of("llm-sidecar"))
     except telemetry.ExporterError as error:
-        await receiver.stop()
+        await sources.stop()
         raise StartError(str(error)) from error
     if exports is not None:
         analyzer.record_span = exports.record
@@ -79,7 +75,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         settings.ready_lag,
         analyzer.relations.hops,
         analyzer.sessions.all,
-        lambda: receiver.connections,
+        lambda: sources.connections,
         scoreboard,
         lambda summary: (verdict(summary), advice(summary)),
     )
@@ -89,12 +85,12 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
     try:
         server, base = serve(host, port, view, Exposition(analyzer.series, refresh), access, tls)
     except OSError as error:
-        await receiver.stop()
+        await sources.stop()
         raise StartError(
             f"cannot listen on {settings.metrics_listen} for metrics: {error.strerror or error}; "
             "choose another address with --metrics-listen"
         ) from error
-    ready({"socket": settings.socket, "page": f"{base}/", "metrics": f"{base}/metrics"})
+    ready(sources.addresses | {"page": f"{base}/", "metrics": f"{base}/metrics"})
     ticking = asyncio.create_task(_tick(analyzer, exports))
     try:
         await until
@@ -103,7 +99,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
         with contextlib.suppress(asyncio.CancelledError):
             await ticking
         server.stop()
-        await receiver.stop()
+        await sources.stop()
         analyzer.stop()
         if recorder is not None:
             recorder.close(RECORD_SECONDS)

@@ -40,28 +40,12 @@ class Receiver:
 
     async def start(self) -> None:
         """Bind. Raises OSError where the path cannot be bound or another analyzer listens there."""
-        await self._remove_stale()
+        await remove_stale(self._path)
         old = os.umask(0o177)
         try:
             self._server = await asyncio.start_unix_server(self._serve, str(self._path))
         finally:
             os.umask(old)
-
-    async def _remove_stale(self) -> None:
-        """A socket that nobody answers at is left over from an analyzer that was killed."""
-        try:
-            mode = self._path.stat().st_mode
-        except FileNotFoundError:
-            return
-        if not stat.S_ISSOCK(mode):
-            raise FileExistsError(f"{self._path} exists and is no socket")
-        try:
-            _, writer = await asyncio.open_unix_connection(str(self._path))
-        except OSError:
-            self._path.unlink()
-        else:
-            writer.close()
-            raise FileExistsError(f"another analyzer listens on {self._path}")
 
     async def stop(self) -> None:
         """Stop listening, drop the connections, remove the socket."""
@@ -103,6 +87,23 @@ class Receiver:
             self._sink(number, decode_batch(await _message(reader)))
             if writer.transport.get_write_buffer_size() < _UNREAD:  # the next one says it, too
                 writer.write(encode(Acknowledged(batches)))
+
+
+async def remove_stale(path: Path) -> None:
+    """Remove the socket of an analyzer that was killed. Raises OSError where something else is there, or one listens."""
+    try:
+        mode = path.stat().st_mode  # noqa: ASYNC240  # once, before anything is served
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise FileExistsError(f"{path} exists and is no socket")
+    try:
+        _, writer = await asyncio.open_unix_connection(str(path))
+    except OSError:
+        path.unlink()  # noqa: ASYNC240  # as above
+    else:
+        writer.close()
+        raise FileExistsError(f"another analyzer listens on {path}")
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:

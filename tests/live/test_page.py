@@ -181,7 +181,7 @@ async def test_the_page_says_when_the_analyzer_is_gone_or_behind(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     file = short_path / "sidecar.toml"
-    file.write_text("ready_lag = 2.0")
+    file.write_text("ready_lag = 4.5")
     listen = ("--metrics-listen", f"127.0.0.1:{port}", "--config", str(file))
     case = chat("ticking", chat_events(*WORDS * 100, model="ticking"), model="ticking", every=0.05, end="hang")
     player.add([case])

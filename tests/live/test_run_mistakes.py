@@ -44,7 +44,11 @@ MISTAKES = {
     ),
     "no configuration": Mistake("cannot read the configuration /nonexistent", (*RUN, "--config", "/nonexistent")),
     "configuration is a folder": Mistake("cannot read the configuration /", (*RUN, "--config", "/")),
-    "no socket": Mistake("Missing option '--socket' (see `sidecar analyzer --help`)", ("analyzer",)),
+    "no socket": Mistake("nothing to listen on: give --socket PATH", ("analyzer",)),
+    "envoy address": Mistake("neither unix:PATH nor HOST:PORT", ("analyzer", "--envoy-listen", "nowhere")),
+    "envoy path": Mistake("'unix:' without a path", ("analyzer", "--envoy-listen", "unix:")),
+    "envoy port": Mistake("for Envoy: the address is in use", ("analyzer", "--envoy-listen", "203.0.113.1:50051")),
+    "envoy socket": Mistake("exists and is no socket", ("analyzer", "--envoy-listen", f"unix:{__file__}")),
     "socket in no folder": Mistake("cannot listen on the records socket", ("analyzer", "--socket", "/dev/null/s")),
     "no token file": Mistake(
         "cannot read metrics_token_file /nonexistent", (*RUN, "--metrics-token-file", "/nonexistent")

@@ -132,9 +132,11 @@ _ANALYZER = Row(
         ),
         graph(
             "Records",
-            "Records read per second: about one per read of the network, and a few per exchange.",
+            "Records read per second: about one per read of the network, and a few per exchange. Where Envoy tells of "
+            "exchanges, how many, by how it went.",
             PER_SECOND,
             Query(per_second(_BY, m.RECORDS), "{{instance}}"),
+            Query(or_zero(per_second(("how",), m.ENVOY_STREAMS), "how"), "Envoy's exchanges, {{how}}"),
         ),
     ),
 )
