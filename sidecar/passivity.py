@@ -110,6 +110,18 @@ def _pass_interim(read: _Read) -> _Read:
     return read_headers
 
 
+class HostInBrackets:
+    """Writes an IPv6 address in `Host` as it is to be written; mitmproxy, as a reverse proxy, leaves the brackets out."""
+
+    name = "host_in_brackets"
+
+    def requestheaders(self, flow: http.HTTPFlow) -> None:
+        host = flow.request.host_header
+        address = flow.server_conn.address
+        if host is not None and address is not None and ":" in address[0] and host.startswith(address[0]):
+            flow.request.host_header = f"[{address[0]}]{host.removeprefix(address[0])}"
+
+
 class ManyUpstreamConnections:
     """Lifts the limit of five connections to one upstream per client connection.
 

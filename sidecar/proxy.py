@@ -28,7 +28,7 @@ from mitmproxy.tls import ClientHelloData
 
 from sidecar.addon import LlmSidecar
 from sidecar.config import ConfigError, Settings, host_port
-from sidecar.passivity import ManyUpstreamConnections, mend
+from sidecar.passivity import HostInBrackets, ManyUpstreamConnections, mend
 from sidecar.proxy_side import ProxySide
 from sidecar.transport.supervisor import AnalyzerFailed
 
@@ -202,6 +202,7 @@ def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str]
         tlsconfig.TlsConfig(),
         _UpstreamTlsFirst(),
         ManyUpstreamConnections(),
+        HostInBrackets(),
         upstream_auth.UpstreamAuth(),
         _ErrorCheck(),
         LlmSidecar(side),

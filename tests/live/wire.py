@@ -25,12 +25,14 @@ class LeftError(Exception):
 
 @dataclass
 class End:
-    """One end of a connection. `seen`: all bytes that came. `ending`: how the other side left, if it did."""
+    """One end of a connection. `seen`: all bytes that came. `ending`: how the other side left, if it did. `host`: the
+    name and port of the upstream, which a client asks for."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     seen: bytearray = field(default_factory=bytearray)
     ending: Ending = "open"
+    host: bytes = b""
 
     async def write(self, *pieces: bytes) -> None:
         """Write the pieces so that each is a segment of its own, as far as TCP lets one."""
@@ -46,6 +48,11 @@ class End:
             if not await self._read(_PATIENCE):
                 assert self.ending != "open", f"{mark!r} never came, only {bytes(self.seen[-300:])!r}"
                 raise LeftError
+
+    async def to_the_end(self) -> None:
+        """Read until the other side ends its half of the connection."""
+        while await self._read(_PATIENCE):
+            pass
 
     async def rest(self, like: "End | None" = None) -> None:
         """Read until the other side ends the connection, or nothing more comes, and more patiently than that where less
@@ -80,7 +87,7 @@ type Part = Callable[[End], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Conversation:
-    """What the client does (it is told the host it talks to by `{host}` in what it writes) and what the upstream does.
+    """What the client does and what the upstream does.
 
     `differs`: names of DIFFERENCES that are known to show here; none else may, and each has to.
     """
@@ -91,6 +98,8 @@ class Conversation:
     differs: frozenset[str] = frozenset()
     method: str = "POST"
     """Of the requests, which decides what may follow a response head."""
+    over_tls: bool = True
+    """Whether TLS has it; asyncio's TLS cannot close one half."""
 
 
 @dataclass
@@ -108,7 +117,8 @@ class Wire:
     host: str = "127.0.0.1"
     tls: ssl.SSLContext | None = None
     port: int = 0
-    _part: Part | None = None
+    part: Part | None = None
+    """What the upstream does on each connection."""
     _ends: list[End] = field(default_factory=list)
     _serving: set["asyncio.Task[None]"] = field(default_factory=set)
     errors: list[BaseException] = field(default_factory=list)
@@ -132,9 +142,10 @@ class Wire:
         self, talk: Conversation, address: tuple[str, int], tls: ssl.SSLContext | None = None, like: Seen | None = None
     ) -> Seen:
         """The conversation once, with a client that connects to this address. `like`: how it went without a proxy."""
-        self._part, self._ends, self.errors = talk.upstream, [], []
+        self.part, self._ends, self.errors = talk.upstream, [], []
         name = "localhost" if tls else None
         client = End(*await asyncio.open_connection(*address, ssl=tls, server_hostname=name))
+        client.host = self.url.partition("//")[2].encode()
         with contextlib.suppress(LeftError, ConnectionError):
             await talk.client(client)
         await client.rest(like.client if like else None)
@@ -146,7 +157,7 @@ class Wire:
         return Seen(client, self._ends)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        end, task, part = End(reader, writer), asyncio.current_task(), self._part
+        end, task, part = End(reader, writer), asyncio.current_task(), self.part
         assert task is not None
         assert part is not None
         self._ends.append(end)
@@ -154,8 +165,8 @@ class Wire:
         task.add_done_callback(self._serving.discard)
         try:
             await part(end)
-            while await end._read(_PATIENCE):
-                pass
+            if end.ending == "open":
+                await end.to_the_end()
         except LeftError:
             pass
         except ConnectionError:
