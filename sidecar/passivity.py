@@ -7,7 +7,7 @@ original but the one case that it is for.
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -23,21 +23,23 @@ _INTERIM = re.compile(rb"HTTP/1\.1 1(?!01)\d\d(?: [^\r\n]*)?\r?\n(?:[^\r\n]+\r?\
 """A response head before the response, like 100 and 103; 101 is a response."""
 _UPSTREAM_CONNECTIONS = 1000
 
-type _Read = Callable[[Any, events.Event], CommandGenerator[None]]
-type _Send = Callable[[Any, _events.HttpEvent], CommandGenerator[None]]
+type _Method = Callable[[Any, Any], CommandGenerator[None]]
 
 
 def mend() -> None:
     """Wrap what is to be mended, once per process."""
     if getattr(_http1, "ChunkedReader", None) is _Chunks:
         return
-    _http1.ChunkedReader = _Chunks  # type: ignore[attr-defined,misc]  # by this name it makes its body readers
-    client, server = _http1.Http1Client, _http1.Http1Server
-    client.read_headers = _pass_interim(client.read_headers)  # type: ignore[assignment,method-assign]
-    client.read_body = _read_trailers(client.read_body, _events.ResponseTrailers)  # type: ignore[method-assign]
-    server.read_body = _read_trailers(server.read_body, _events.RequestTrailers)  # type: ignore[method-assign]
-    client.send = _send_trailers(client.send)  # type: ignore[method-assign]
-    server.send = _send_trailers(server.send)  # type: ignore[method-assign]
+    _http1.ChunkedReader = _Chunks  # type: ignore[attr-defined]  # by this name it makes its body readers
+    for owner, name, wrap in (
+        (_http1.Http1Client, "read_headers", _pass_interim),
+        (_http1.Http1Client, "read_body", _read_trailers),
+        (_http1.Http1Server, "read_body", _read_trailers),
+        (_http1.Http1Client, "send", _send_trailers),
+        (_http1.Http1Server, "send", _send_trailers),
+        (_http1.Http1Client, "send", _frame_requests),
+    ):
+        setattr(owner, name, wrap(getattr(owner, name)))
 
 
 class _Chunks(ChunkedReader):
@@ -53,27 +55,29 @@ class _Chunks(ChunkedReader):
         return event
 
 
-def _read_trailers(read: _Read, kind: type[Any]) -> _Read:
+def _read_trailers(read: _Method) -> _Method:
     """Trailers are told to the other side, as those of HTTP/2 are."""
 
-    def read_body(self: Any, event: events.Event) -> Iterator[Any]:
+    def read_body(self: Any, event: events.Event) -> CommandGenerator[None]:
         for command in read(self, event):
-            ends = (_events.RequestEndOfMessage, _events.ResponseEndOfMessage)
-            if isinstance(command, ReceiveHttp) and isinstance(command.event, ends):
-                trailers = getattr(self.body_reader, "trailers", None)
-                if trailers:
-                    yield ReceiveHttp(kind(command.event.stream_id, http.Headers(trailers)))
+            trailers = getattr(self.body_reader, "trailers", None)
+            if trailers and isinstance(command, ReceiveHttp):
+                stream = command.event.stream_id
+                if isinstance(command.event, _events.RequestEndOfMessage):
+                    yield ReceiveHttp(_events.RequestTrailers(stream, http.Headers(trailers)))
+                elif isinstance(command.event, _events.ResponseEndOfMessage):
+                    yield ReceiveHttp(_events.ResponseTrailers(stream, http.Headers(trailers)))
             yield command
 
     return read_body
 
 
-def _send_trailers(send: _Send) -> _Send:
+def _send_trailers(send: _Method) -> _Method:
     """Trailers are written behind the last chunk. Without chunks HTTP/1.1 has no place for them."""
     ends = (_events.RequestEndOfMessage, _events.ResponseEndOfMessage)
     trailers = (_events.RequestTrailers, _events.ResponseTrailers)
 
-    def send_with_trailers(self: Any, event: _events.HttpEvent) -> Iterator[Any]:
+    def send_with_trailers(self: Any, event: _events.HttpEvent) -> CommandGenerator[None]:
         if isinstance(event, trailers):
             self.trailers_to_send = event.trailers
             return
@@ -92,14 +96,29 @@ def _send_trailers(send: _Send) -> _Send:
     return send_with_trailers
 
 
-def _pass_interim(read: _Read) -> _Read:
+def _frame_requests(send: _Method) -> _Method:
+    """A request body of HTTP/2 whose length nobody said goes on in chunks; mitmproxy sends it without any framing, so
+    that the upstream takes it for no body and another request."""
+
+    def send_framed(self: Any, event: _events.HttpEvent) -> CommandGenerator[None]:
+        if isinstance(event, _events.RequestHeaders) and not event.end_stream:
+            request = event.request
+            framed = "content-length" in request.headers or "transfer-encoding" in request.headers
+            if (request.is_http2 or request.is_http3) and not framed:
+                request.headers["transfer-encoding"] = "chunked"
+        yield from send(self, event)
+
+    return send_framed
+
+
+def _pass_interim(read: _Method) -> _Method:
     """Interim responses are passed on; mitmproxy takes the first one for the response and drops the real one.
 
     Only to clients of HTTP/1.1. To those of HTTP/2 they are dropped, which a proxy may do with what nobody asked for:
     mitmproxy answers `Expect: 100-continue` itself.
     """
 
-    def read_headers(self: Any, event: events.Event) -> Iterator[Any]:
+    def read_headers(self: Any, event: events.Event) -> CommandGenerator[None]:
         if isinstance(event, events.DataReceived) and self.request:
             while found := _INTERIM.match(bytes(self.buf)):
                 self.buf.maybe_extract_at_most(found.end())

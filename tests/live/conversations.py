@@ -173,6 +173,11 @@ CONVERSATIONS = (
         "304", says(GET), answers(b"HTTP/1.1 304 Same\r\netag: x\r\ncontent-length: 12\r\n\r\n"), method="GET"
     ),
     Conversation("103", says(ASK), answers(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", ok(b"page"))),
+    Conversation(
+        "103 in pieces",
+        says(ASK),
+        answers(b"HTTP/1.1 103 Early", b" Hints\r\nlink: x\r", b"\n\r\nHTTP/1.1 103 More\r\n\r\nHTT", ok(b"page")[3:]),
+    ),
     Conversation("100 unasked", says(ASK), answers(b"HTTP/1.1 100 Continue\r\n\r\n", ok(b"page"))),
     Conversation("expect", _waits_for_100, _grants_100, differs=frozenset({"expect"})),
     Conversation("kept alive", _one_after_the_other, _for_each(*_KEPT), method="GET"),

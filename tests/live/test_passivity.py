@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from pathlib import Path
+import socket
 
 import pytest
 import pytest_asyncio
@@ -11,7 +10,7 @@ import pytest_asyncio
 from tests.live.conversations import CONVERSATIONS
 from tests.live.differences import DIFFERENCES, rendered
 from tests.live.messages import messages_of
-from tests.live.processes import PROJECT, Sidecar, sidecar_run
+from tests.live.processes import PROJECT, sidecar_run
 from tests.live.tls import Certificate, trusting
 from tests.live.wire import Conversation, Seen, Wire, differences
 
@@ -25,17 +24,10 @@ TALKS = [
 KEYS = {each.name: each.keys for each in DIFFERENCES}
 
 
-@contextlib.asynccontextmanager
-async def set_up(route: str, certificate: Certificate, private: Path) -> AsyncIterator[tuple[Wire, Sidecar]]:
-    """The upstream and the proxy of one route."""
-    tls = route == "tls on both sides"
-    host = "::1" if route == "ipv6" else "127.0.0.1"
-    options = ["--set", f"confdir={private}", "--set", f"ssl_verify_upstream_trusted_ca={certificate.path}"]
-    if host == "::1":
-        options += ["--listen", "[::1]:0"]
-    wire = Wire(host, certificate.server() if tls else None)
-    async with wire.serving(), sidecar_run("--upstream", wire.url, *options) as sidecar:
-        yield wire, sidecar
+def _free_port(host: str) -> int:
+    with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as held:
+        port: int = held.getsockname()[1]
+        return port
 
 
 type Played = dict[tuple[str, str], tuple[Seen, Seen]]
@@ -43,23 +35,36 @@ type Played = dict[tuple[str, str], tuple[Seen, Seen]]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def played(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Played:
-    """All conversations of all routes, direct and through the proxy; the routes at once, because most of it is waiting."""
+    """All conversations of all routes, direct and through one proxy; the routes at once, as most of it is waiting."""
     found: Played = {}
+    private = tmp_path_factory.mktemp("mitmproxy")
+    wires = {
+        "plain": Wire(),
+        "tls on both sides": Wire(tls=certificate.server()),
+        "ipv6": Wire("::1"),
+    }
+    ports = {route: _free_port(wire.host) for route, wire in wires.items()}
 
     async def play(route: str) -> None:
-        private = tmp_path_factory.mktemp("mitmproxy")
-        async with set_up(route, certificate, private) as (wire, sidecar):
-            tls = route == "tls on both sides"
-            for talk in CONVERSATIONS:
-                if tls and not talk.over_tls:
-                    continue
-                direct = await wire.play(talk, (wire.host, wire.port), trusting(certificate.path) if tls else None)
-                ours = trusting(private / "mitmproxy-ca-cert.pem") if tls else None
-                found[route, talk.name] = direct, await wire.play(talk, sidecar.proxy, ours, like=direct)
+        wire, tls = wires[route], wires[route].tls is not None
+        theirs = trusting(certificate.path) if tls else None
+        ours = trusting(private / "mitmproxy-ca-cert.pem") if tls else None
+        for talk in CONVERSATIONS:
+            if talk.over_tls or not tls:
+                direct = await wire.play(talk, (wire.host, wire.port), theirs)
+                through = await wire.play(talk, (wire.host, ports[route]), ours, like=direct)
+                found[route, talk.name] = direct, through
 
-    async with asyncio.TaskGroup() as routes:
-        for route in ROUTES:
-            routes.create_task(play(route))
+    async with contextlib.AsyncExitStack() as running:
+        options = ["--set", f"confdir={private}", "--set", f"ssl_verify_upstream_trusted_ca={certificate.path}"]
+        for route, wire in wires.items():
+            await running.enter_async_context(wire.serving())
+            host = f"[{wire.host}]" if ":" in wire.host else wire.host
+            options += ["--mode", f"reverse:{wire.url}@{host}:{ports[route]}"]
+        await running.enter_async_context(sidecar_run(*options))
+        async with asyncio.TaskGroup() as routes:
+            for route in wires:
+                routes.create_task(play(route))
     return found
 
 
@@ -86,6 +91,7 @@ def test_the_conversations_are_what_they_are_called(played: Played) -> None:
         "204": ["204"],
         "304": ["304"],
         "103": ["103", "200"],
+        "103 in pieces": ["103", "103", "200"],
         "100 unasked": ["100", "200"],
         "expect": ["100", "200"],
         "kept alive": ["200"] * 3,

@@ -13,8 +13,8 @@ from tests.live.messages import Message, messages_of
 
 _READ = 1 << 16
 _PATIENCE = 20.0  # seconds without a byte, after which a test has failed
-_QUIET = 0.2  # seconds without a byte, after which a connection that nobody closes counts as kept open
-_SLACK = 2.0  # the same, where something is missing still that came without the proxy
+_QUIET = 0.15  # seconds without a byte, after which a connection that nobody closes counts as kept open
+_SLACK = 1.5  # the same, where something is missing still that came without the proxy
 
 Ending = Literal["open", "closed", "reset"]
 
@@ -208,9 +208,9 @@ def _of_message(side: str, one: Message, other: Message) -> Iterator[tuple[str, 
     names = {name.lower() for name, _ in (*one.headers, *other.headers)}
     changed = False
     for name in sorted(names):
-        values = [[pair for pair in each.headers if pair[0].lower() == name] for each in (one, other)]
-        if values[0] != values[1]:
+        left, right = ([pair for pair in each.headers if pair[0].lower() == name] for each in (one, other))
+        if left != right:
             changed = True
-            yield f"{side} header {name}", *values
+            yield f"{side} header {name}", left, right
     if not changed:
         yield f"{side} header order", one.headers, other.headers
