@@ -28,6 +28,7 @@ from mitmproxy.tls import ClientHelloData
 
 from sidecar.addon import LlmSidecar
 from sidecar.config import ConfigError, Settings, host_port
+from sidecar.passivity import HostInBrackets, ManyUpstreamConnections, mend
 from sidecar.proxy_side import ProxySide
 from sidecar.transport.supervisor import AnalyzerFailed
 
@@ -186,6 +187,7 @@ class _UpstreamTlsFirst:
 
 
 def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str], side: ProxySide) -> Master:
+    mend()
     opts = options.Options()
     master = Master(opts)
     master.addons.add(
@@ -199,6 +201,8 @@ def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str]
         next_layer.NextLayer(),
         tlsconfig.TlsConfig(),
         _UpstreamTlsFirst(),
+        ManyUpstreamConnections(),
+        HostInBrackets(),
         upstream_auth.UpstreamAuth(),
         _ErrorCheck(),
         LlmSidecar(side),

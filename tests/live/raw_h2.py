@@ -23,6 +23,7 @@ class H2Answer:
     body: bytes = b""
     ended: bool = False
     reset: bool = False
+    trailers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass
@@ -76,6 +77,9 @@ class H2Client:
             if isinstance(event, h2.events.DataReceived):
                 self.answers[self._streams[event.stream_id]].body += event.data
                 self._http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            elif isinstance(event, h2.events.TrailersReceived):
+                trailers = tuple((bytes(name), bytes(value)) for name, value in event.headers)
+                self.answers[self._streams[event.stream_id]].trailers = trailers
             elif isinstance(event, h2.events.StreamEnded):
                 self.answers[self._streams[event.stream_id]].ended = True
             elif isinstance(event, h2.events.StreamReset):
