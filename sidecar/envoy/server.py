@@ -13,13 +13,12 @@ from time import monotonic_ns, time_ns
 from typing import Any
 
 import grpc
-from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
-from envoy.service.ext_proc.v3 import external_processor_pb2_grpc
 
 from sidecar.capture.interest import Chooser
 from sidecar.capture.records import AnyRecord
 from sidecar.envoy.ends import Ends, entry_of
 from sidecar.envoy.exchange import UPSTREAM, Context, EnvoyExchange
+from sidecar.envoy.protocol import Nothing, handlers
 
 logger = logging.getLogger(__name__)
 
@@ -73,8 +72,7 @@ class EnvoyServer:
             ("grpc.so_reuseport", 0),  # two analyzers on one port would share the streams unnoticed
         ]
         server = grpc.aio.server(options=options)
-        external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(_Processor(self), server)
-        als_pb2_grpc.add_AccessLogServiceServicer_to_server(_AccessLog(self), server)
+        server.add_generic_rpc_handlers(handlers(self._process, self._listen))
         try:
             port = server.add_insecure_port(self._target)
         except RuntimeError as error:
@@ -88,6 +86,20 @@ class EnvoyServer:
         if self._server is not None:
             await self._server.stop(_STOP)
             self._closed(CONNECTION)
+
+    async def _process(self, messages: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        """One stream of external processing."""
+        upstream = next((value for key, value in context.invocation_metadata() or () if key == UPSTREAM), "")
+        same_host = context.peer().startswith(_SAME_HOST)
+        await self.read(messages, upstream if isinstance(upstream, str) else "", same_host=same_host)
+        return
+        yield  # a stream of answers, with none in it
+
+    async def _listen(self, messages: AsyncIterator[Any], context: Any) -> Any:
+        """One stream of the access log."""
+        async for message in messages:
+            self.log(message)
+        return Nothing()
 
     def _room(self, size: int) -> bool:
         if size > self._held_room:
@@ -147,25 +159,3 @@ class EnvoyServer:
             found = entry_of(entry, at)
             if found is not None:
                 self._ends.note(*found)
-
-
-class _Processor(external_processor_pb2_grpc.ExternalProcessorServicer):  # type: ignore[misc]  # generated, without types
-    def __init__(self, server: EnvoyServer) -> None:
-        self._server = server
-
-    async def Process(self, messages: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802  # gRPC's name
-        upstream = next((value for key, value in context.invocation_metadata() or () if key == UPSTREAM), "")
-        same_host = context.peer().startswith(_SAME_HOST)
-        await self._server.read(messages, upstream if isinstance(upstream, str) else "", same_host=same_host)
-        return
-        yield  # a stream of answers, with none in it
-
-
-class _AccessLog(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]  # as above
-    def __init__(self, server: EnvoyServer) -> None:
-        self._server = server
-
-    async def StreamAccessLogs(self, messages: AsyncIterator[Any], context: Any) -> Any:  # noqa: N802  # as above
-        async for message in messages:
-            self._server.log(message)
-        return als_pb2.StreamAccessLogsResponse()

@@ -11,17 +11,14 @@ from sidecar.capture.records import AnyRecord, Chunk, Ended, Lost, Opened, Reque
 from sidecar.capture.redaction import REDACTED
 from sidecar.envoy.ends import End, Ends, entry_of, key_of, unanswered
 from sidecar.envoy.exchange import FILTER, Context, EnvoyExchange
-from tests.parts import require_module
-
-messages = require_module("envoy.service.ext_proc.v3.external_processor_pb2", "pip install 'llm-sidecar[envoy]'")
-logs = require_module("envoy.data.accesslog.v3.accesslog_pb2", "pip install 'llm-sidecar[envoy]'")
+from sidecar.envoy.protocol import message as message_of
 
 BEGAN = "2026-01-02T03:04:05.6789+00:00"
 KEY = ("127.0.0.1:4711", 1_767_323_045_678_900)
 
 
 def head(kind: str, fields: dict[str, str], attributes: dict[str, Any] | None = None, *, last: bool = False) -> Any:
-    message = messages.ProcessingRequest()
+    message = message_of("ProcessingRequest")()
     part = getattr(message, kind)
     part.end_of_stream = last
     for name, value in fields.items():
@@ -31,7 +28,7 @@ def head(kind: str, fields: dict[str, str], attributes: dict[str, Any] | None = 
 
 
 def body(kind: str, data: bytes, *, last: bool = False) -> Any:
-    message = messages.ProcessingRequest()
+    message = message_of("ProcessingRequest")()
     part = getattr(message, kind)
     part.body, part.end_of_stream = data, last
     return message
@@ -117,7 +114,7 @@ def test_what_breaks_off_is_lost_unless_the_log_tells() -> None:
 
 
 def test_log_and_attributes_give_the_same_key() -> None:
-    entry = logs.HTTPAccessLogEntry()
+    entry = message_of("HTTPAccessLogEntry")()
     common = entry.common_properties
     common.downstream_remote_address.socket_address.address = "127.0.0.1"
     common.downstream_remote_address.socket_address.port_value = 4711

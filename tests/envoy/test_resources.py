@@ -9,7 +9,6 @@ import yaml
 
 from sidecar.cli import cli
 from tests.compose import PROJECT
-from tests.parts import require_module
 
 FOLDER = PROJECT / "docs" / "deploy" / "envoy"
 (PLAIN,) = yaml.safe_load_all((FOLDER / "envoy.yaml").read_text())
@@ -41,23 +40,6 @@ def test_same_as_the_tested_configuration(parts: list[Any]) -> None:
     endpoint = tested["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]
     endpoint["address"]["socket_address"] = ADDRESS
     assert cluster == tested
-
-
-@pytest.mark.parametrize("parts", [gateway_parts(), istio_parts()], ids=["envoy gateway", "istio"])
-def test_envoys_own_messages_take_it(parts: list[Any]) -> None:
-    require_module("envoy.config.cluster.v3.cluster_pb2", "pip install xds-protos")
-    from envoy.config.accesslog.v3 import accesslog_pb2
-    from envoy.config.cluster.v3 import cluster_pb2
-    from envoy.extensions.access_loggers.grpc.v3 import als_pb2  # noqa: F401  # registers what Any holds
-    from envoy.extensions.filters.http.ext_proc.v3 import ext_proc_pb2  # noqa: F401
-    from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
-    from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2  # noqa: F401
-    from google.protobuf.json_format import ParseDict
-
-    messages = (http_connection_manager_pb2.HttpFilter(), accesslog_pb2.AccessLog(), cluster_pb2.Cluster())
-    for value, message in zip(parts, messages, strict=True):
-        ParseDict(value, message)
-        assert message.name == "llm-sidecar"
 
 
 @pytest.mark.parametrize("version", ["1.29", kubernetes_validate.latest_version()])

@@ -119,7 +119,7 @@ class Listening:
 @contextlib.asynccontextmanager
 async def analyzer(*arguments: str, port: int = 0) -> AsyncIterator[Listening]:
     """It has to stop cleanly, unless it was killed."""
-    require_module("envoy.service.ext_proc.v3.external_processor_pb2", "pip install 'llm-sidecar[envoy]'")
+    require_module("grpc", "pip install 'llm-sidecar[envoy]'")
     listen = ("--envoy-listen", f"127.0.0.1:{port}", "--metrics-listen", "127.0.0.1:0")
     async with program("sidecar analyzer", str(BIN / "sidecar"), "analyzer", *listen, *arguments) as running:
         metrics = await running.says(r"metrics +(http://\S+)")

@@ -23,7 +23,7 @@ from tests.live.raw_client import Answer, ask_all
 from tests.live.scrape import wait_until
 from tests.parts import require_module
 
-require_module("envoy.service.ext_proc.v3.external_processor_pb2", "pip install 'llm-sidecar[envoy]'")
+require_module("grpc", "pip install 'llm-sidecar[envoy]'")
 
 from sidecar.envoy.server import CONNECTION, EnvoyServer  # noqa: E402  # where the extra is installed
 
