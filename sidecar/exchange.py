@@ -315,8 +315,7 @@ class Exchange:
 
 def lower(headers: list[tuple[str, str]]) -> dict[str, str]:
     """Headers by lower-case name; repeated ones joined by a comma, as RFC 9110 has it."""
-    joined: dict[str, str] = {}
+    values: dict[str, list[str]] = {}
     for name, value in headers:
-        key = name.lower()
-        joined[key] = f"{joined[key]}, {value}" if key in joined else value
-    return joined
+        values.setdefault(name.lower(), []).append(value)
+    return {name: ", ".join(found) for name, found in values.items()}
