@@ -220,7 +220,8 @@ class Exchange:
             self._whole(frame)
             return
         data = frame.data
-        if data is None and not (frame.stray or frame.torn) and frame.headers is None:
+        cut = frame.size > 0 and not frame.complete  # even where it was over the bound, and nothing of it is kept
+        if data is None and not (frame.stray or frame.torn or cut) and frame.headers is None:
             return
         if frame.complete:
             self._interpret(frame)
