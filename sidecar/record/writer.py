@@ -1,6 +1,7 @@
 """The thread that writes recordings: a bounded queue in front, every line counted that was written or was not."""
 
 import logging
+import traceback
 import queue
 import threading
 import time
@@ -108,6 +109,8 @@ class Writer:
             return "disk"
         except Exception as error:
             # The thread has to live on; a bug costs this exchange its recording. The text may hold content.
-            logger.error("recording failed with %s", type(error).__name__, exc_info=logger.isEnabledFor(logging.DEBUG))
+            logger.error("recording failed with %s", type(error).__name__)
+            if logger.isEnabledFor(logging.DEBUG):  # without the words of the exception, in which content may stand
+                logger.debug("at\n%s", "".join(traceback.format_tb(error.__traceback__)))
             return "failure"
         return ""

@@ -50,6 +50,9 @@ class Sender:
                 retry = _FIRST_RETRY
             except (OSError, EOFError) as error:
                 logger.info("analyzer connection ended: %s", error or type(error).__name__)
+            except UnicodeError:  # a bug of ours: the batch is out of the way, and those in it are counted as lost
+                self._capture.outbox.failures += 1
+                logger.error("a batch of records could not be encoded")
             except WireError as error:
                 logger.warning("cannot use the analyzer at %s: %s", self._path, error)
                 retry = _LAST_RETRY
@@ -103,8 +106,8 @@ class Sender:
         outbox = self._capture.outbox
         while outbox.records:
             batch = outbox.take(BATCH_BYTES)
-            writer.write(encode(batch))
             self._capture.handed_over(batch)
+            writer.write(encode(batch))
             await writer.drain()
 
     async def drained(self) -> None:
