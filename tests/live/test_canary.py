@@ -3,6 +3,7 @@ writes is searched for them."""
 
 import asyncio
 import json
+import os
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -87,8 +88,6 @@ EXCHANGES = (
 )
 BROKEN = """
 from sidecar.dialects.openai_completions import OpenAICompletions
-from sidecar.record import line
-
 def fail(self, event, frame):
     raise RuntimeError(f"{event} {frame.data} of {self.request}")
 
@@ -137,18 +136,17 @@ async def through_everything(player: Player, folder: Path, *options: str) -> Sai
     site.mkdir()
     (site / "sitecustomize.py").write_text(BROKEN)
     env = {
-        "PYTHONPATH": str(site),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))),
         "OTEL_BSP_SCHEDULE_DELAY": "50",
         "OTEL_METRIC_EXPORT_INTERVAL": "300",
         "SIDECAR_STATE_DIR": str(folder / "state"),
+        "SIDECAR_LOG_LEVEL": "debug",
     }
     with Collector().over_http() as collector:
         common = (
             "--otel-endpoint",
             collector.url,
             "--otel-metrics",
-            "--log-level",
-            "debug",
             "--record",
             str(folder / "r"),
         )
@@ -162,14 +160,16 @@ async def through_everything(player: Player, folder: Path, *options: str) -> Sai
             assert await sidecar.program.stop() == 0
             said.places["http log"] = sidecar.program.stdout + sidecar.program.stderr
             assert "stage dialects failed with RuntimeError" in said.places["http log"]
-        async with SocketPlayer().serving() as sockets:
-            async with sidecar_run("--upstream", sockets.url, *common, *options, env=env) as sidecar:
-                await talk(sockets, sidecar)
-                await counted(sidecar.metrics, 1)
-                await recorded(sidecar, 1)
-                await published(sidecar, said, "websocket")
-                assert await sidecar.program.stop() == 0
-                said.places["websocket log"] = sidecar.program.stdout + sidecar.program.stderr
+        async with (
+            SocketPlayer().serving() as sockets,
+            sidecar_run("--upstream", sockets.url, *common, *options, env=env) as sidecar,
+        ):
+            await talk(sockets, sidecar)
+            await counted(sidecar.metrics, 1)
+            await recorded(sidecar, 1)
+            await published(sidecar, said, "websocket")
+            assert await sidecar.program.stop() == 0
+            said.places["websocket log"] = sidecar.program.stdout + sidecar.program.stderr
         assert len(collector.spans) == len(EXCHANGES) + 1
         said.places["spans"] = "\n".join(map(str, collector.spans))
         said.places["metrics sent"] = "\n".join(map(str, collector.metrics))
