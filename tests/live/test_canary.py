@@ -176,7 +176,10 @@ async def through_everything(player: Player, folder: Path, *options: str) -> Sai
         said.places["resources"] = str(collector.resources)
     for place in ("r", "state"):
         files = [file for file in (folder / place).rglob("*") if file.is_file()]
-        said.places[place] = "\n".join(f"{file.name}\n{opened(file.read_text())}" for file in files)
+        said.places[place] = "\n".join(
+            f"{file.name}\n{opened(file.read_text()) if file.suffix == '.jsonl' else file.read_text()}"
+            for file in files
+        )
     assert said.places["r"].count('"request"') >= len(EXCHANGES)
     return said
 
