@@ -4,6 +4,7 @@ import importlib.metadata
 import logging
 import platform
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -197,9 +198,9 @@ class Analyzer:
         _, error, trace = sys.exc_info()
         stage = stage_of(trace)
         self.series.add(m.STAGE_FAILURES, (stage,))
-        logger.error(
-            "stage %s failed with %s", stage, type(error).__name__, exc_info=logger.isEnabledFor(logging.DEBUG)
-        )
+        logger.error("stage %s failed with %s", stage, type(error).__name__)
+        if logger.isEnabledFor(logging.DEBUG):  # without the words of the exception, in which content may stand
+            logger.debug("at\n%s", "".join(traceback.format_tb(trace)))
 
     def _finish(self, exchange: Exchange) -> None:
         try:

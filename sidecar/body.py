@@ -215,6 +215,7 @@ class Body:
         if self._decoder is not None:
             last = self._decoder.close()
             for frame in last:
+                self.largest_unit = max(self.largest_unit, frame.size)
                 if frame.data is not None:
                     self._look_for_separators(frame.data)
             frames += last

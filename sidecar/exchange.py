@@ -220,7 +220,8 @@ class Exchange:
             self._whole(frame)
             return
         data = frame.data
-        if data is None and not (frame.stray or frame.torn) and frame.headers is None:
+        cut = frame.size > 0 and not frame.complete  # even where it was over the bound, and nothing of it is kept
+        if data is None and not (frame.stray or frame.torn or cut) and frame.headers is None:
             return
         if frame.complete:
             self._interpret(frame)
@@ -315,8 +316,7 @@ class Exchange:
 
 def lower(headers: list[tuple[str, str]]) -> dict[str, str]:
     """Headers by lower-case name; repeated ones joined by a comma, as RFC 9110 has it."""
-    joined: dict[str, str] = {}
+    values: dict[str, list[str]] = {}
     for name, value in headers:
-        key = name.lower()
-        joined[key] = f"{joined[key]}, {value}" if key in joined else value
-    return joined
+        values.setdefault(name.lower(), []).append(value)
+    return {name: ", ".join(found) for name, found in values.items()}

@@ -8,6 +8,8 @@ from typing import Literal
 
 from mitmproxy import http
 
+from sidecar.capture import bounds
+from sidecar.capture.bounds import fitted, fitted_headers
 from sidecar.capture.capture import Capture
 from sidecar.capture.destination import host_of
 from sidecar.capture.ends import Upstreams
@@ -68,13 +70,13 @@ class FlowTaps:
             monotonic_ns(),
             flow.id,
             time_ns(),
-            request.method,
+            fitted(request.method, bounds.METHOD),
             request.scheme,
-            host_of(flow),
+            fitted(host_of(flow), bounds.HOST),
             request.port,
-            redact_target(request.path),
-            request.http_version,
-            redact_headers(request.headers.fields, self._allowed),
+            fitted(redact_target(request.path), bounds.TARGET),
+            fitted(request.http_version, bounds.VERSION),
+            fitted_headers(redact_headers(request.headers.fields, self._allowed)),
             self._worker,
             flow.client_conn.proxy_mode.full_spec,
             self._client(flow),
@@ -115,8 +117,9 @@ class FlowTaps:
         tap.response_head(self._head_of(response, tap))
 
     def _head_of(self, response: http.Response, tap: Tap) -> ResponseHead:
-        headers = redact_headers(response.headers.fields, self._allowed)
-        return ResponseHead(tap.stream, monotonic_ns(), response.status_code, response.http_version, headers)
+        headers = fitted_headers(redact_headers(response.headers.fields, self._allowed))
+        version = fitted(response.http_version, bounds.VERSION)
+        return ResponseHead(tap.stream, monotonic_ns(), response.status_code, version, headers)
 
     def _switched(self, flow: http.HTTPFlow, tap: Tap) -> None:
         """Another protocol follows: a WebSocket is read as one, anything else is none of ours."""

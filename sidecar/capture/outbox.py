@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from sidecar.capture.records import Record
+from sidecar.capture.records import Opened, Record, ResponseHead
 
 DEFAULT_LIMIT = 16 * 1024 * 1024
 _CONTROL_RESERVE = 1024 * 1024
@@ -52,11 +52,12 @@ class Outbox:
 
     def put_control(self, record: Record) -> bool:
         """Append a head, an end or a loss; False (and counted) only where even the reserve is used up."""
-        if self.size + _CONTROL_SIZE > self.limit + _CONTROL_RESERVE:
+        size = _occupied(record)
+        if self.size + size > self.limit + _CONTROL_RESERVE:
             self.dropped += 1
             return False
         self.records.append(record)
-        self.size += _CONTROL_SIZE
+        self.size += size
         if not self._waiting:
             self._notify()
         return True
@@ -89,7 +90,12 @@ class Outbox:
 
 
 def _occupied(item: Item) -> int:
-    return RECORD_OVERHEAD + len(item[3]) if isinstance(item, tuple) else _CONTROL_SIZE
+    if isinstance(item, tuple):
+        return RECORD_OVERHEAD + len(item[3])
+    if not isinstance(item, (Opened, ResponseHead)):
+        return _CONTROL_SIZE
+    size = RECORD_OVERHEAD + sum(len(name) + len(value) for name, value in item.headers)
+    return max(size + (len(item.target) if isinstance(item, Opened) else 0), _CONTROL_SIZE)
 
 
 class TeeTimes:

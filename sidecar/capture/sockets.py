@@ -3,6 +3,7 @@ raises; unlike them a socket lives for an hour, so that it outlasts a full outbo
 
 from time import monotonic_ns
 
+from sidecar.capture.bounds import ERROR, fitted
 from sidecar.capture.outbox import Outbox
 from sidecar.capture.records import Ended, EndedKind, Lost, Opened, Record, ResponseHead
 from sidecar.capture.tap import Tap
@@ -76,7 +77,7 @@ class SocketTap(Tap):
         at = monotonic_ns()
         if self._gap:
             self._tell_gap(at)
-        self.ended = Ended(self.stream, at, kind, reason[:500], code)
+        self.ended = Ended(self.stream, at, kind, fitted(reason, ERROR), code)
         self._control(self.ended)
 
     def lose(self) -> None:

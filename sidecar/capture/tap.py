@@ -3,6 +3,7 @@ read the clock, append and return; they cannot raise, for mitmproxy silently dro
 
 from time import monotonic_ns
 
+from sidecar.capture.bounds import ERROR, fitted
 from sidecar.capture.outbox import RECORD_OVERHEAD, Item, Outbox, Piece, Whole
 from sidecar.capture.records import Ended, EndedKind, Lost, Opened, Record, RequestSent, ResponseHead
 
@@ -104,7 +105,7 @@ class Tap:
     def end(self, kind: EndedKind, error: str = "") -> None:
         """The exchange is over; called once."""
         at = self._eof_at if kind == "eof" and self._eof_at else monotonic_ns()
-        self.ended = Ended(self.stream, at, kind, error[:500])
+        self.ended = Ended(self.stream, at, kind, fitted(error, ERROR))
         if self.lost:
             self._control(Lost(self.stream, at, self._lost_records, self._lost_bytes))
         self._control(self.ended)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 _ENOUGH = 200
+_LONGEST_NAME = 1024
 _FORM_FIELD = re.compile(rb'name="(model|stream|response_format)"\r?\n(?:[^\r\n]+\r?\n)*\r?\n([^\r\n]{0,256})')
 
 
@@ -116,7 +117,7 @@ def read_request(head: Head, body: bytes) -> Request:
     prompt = values.prompt
     return Request(
         head,
-        model=_model(values.model, head),
+        model=_cut(_model(values.model, head)),
         stream=stream,
         asked_stream=asked,
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
@@ -129,13 +130,18 @@ def read_request(head: Head, body: bytes) -> Request:
         seed=_int(values.seed),
         stop_sequences=_stops(values),
         output_type=_output_type(values),
-        conversation_id=_conversation_id(values, head),
+        conversation_id=_cut(_conversation_id(values, head)),
         echoed_prompt=prompt[:_ENOUGH] if values.echo is True and isinstance(prompt, str) else None,
         body_parsed=values is not _NOTHING,
     )
 
 
 _NOTHING = _Body()
+
+
+def _cut(name: str | None) -> str | None:
+    """A name is remembered for longer than the body that it came in."""
+    return name if name is None else name[:_LONGEST_NAME]
 
 
 def _members(body: bytes) -> _Body:

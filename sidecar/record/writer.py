@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 import time
+import traceback
 from collections.abc import Callable
 
 from sidecar.record.draft import Draft
@@ -106,8 +107,10 @@ class Writer:
                 self._said_at = now
                 logger.warning("cannot record into %s: %s", self._folder.path, error.strerror or error)
             return "disk"
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # a bug costs this exchange its recording, the thread lives on
             # The thread has to live on; a bug costs this exchange its recording. The text may hold content.
-            logger.error("recording failed with %s", type(error).__name__, exc_info=logger.isEnabledFor(logging.DEBUG))
+            logger.error("recording failed with %s", type(error).__name__)
+            if logger.isEnabledFor(logging.DEBUG):  # without the words of the exception, in which content may stand
+                logger.debug("at\n%s", "".join(traceback.format_tb(error.__traceback__)))
             return "failure"
         return ""

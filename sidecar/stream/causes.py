@@ -5,7 +5,7 @@ import re
 CAUSES: tuple[tuple[str, str], ...] = (
     (r"^connection reset by peer", "connection_reset"),  # whatever else was said of it
     # mitmproxy words a reset by the upstream as one by the client, too; who it was is settled in the proxy.
-    (r"stream (?:reset|closed) by (?:client|server) \((?P<code>\w+)\)", "http2_reset_{code}"),
+    (r"stream (?:reset|closed) by (?:client|server) \((?P<code>\w{1,64})\)", "http2_reset_{code}"),
     (r"HTTP/2 (?:connection closed|protocol error)", "http2_connection_error"),
     (r"incomplete chunked|chunked read|premature end of chunk", "incomplete_chunked_body"),
     (r"without sending complete message body|received \d+ bytes, expected", "incomplete_body"),

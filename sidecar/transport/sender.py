@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from sidecar.capture.capture import Capture
+from sidecar.capture.outbox import Item
 from sidecar.capture.records import VERSION, Hello
 from sidecar.transport.wire import LENGTH, WireError, body_length, decode_acknowledged, decode_welcome, encode
 
@@ -103,15 +104,31 @@ class Sender:
         outbox = self._capture.outbox
         while outbox.records:
             batch = outbox.take(BATCH_BYTES)
-            writer.write(encode(batch))
             self._capture.handed_over(batch)
+            writer.write(self._encoded(batch))
             await writer.drain()
+
+    def _encoded(self, batch: list[Item]) -> bytes:
+        """A batch, less what cannot be encoded: a bug of ours, that must be no end of telemetry."""
+        try:
+            return encode(batch)
+        except UnicodeError:
+            self._capture.outbox.failures += 1
+            return encode([item for item in batch if _can_be_encoded(item)])
 
     async def drained(self) -> None:
         """Wait until the analyzer has said that it has everything."""
         while self._capture.outbox.records or self._capture.unacknowledged:
             self._heard.clear()
             await self._heard.wait()
+
+
+def _can_be_encoded(item: Item) -> bool:
+    try:
+        encode([item])
+    except UnicodeError:
+        return False
+    return True
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:
