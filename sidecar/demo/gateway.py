@@ -1,7 +1,5 @@
 """A gateway as it should not be: passes requests on and holds the answer back until it has 2 KiB of it."""
 
-import contextlib
-
 import httpx
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
@@ -16,6 +14,17 @@ class _Relay(RequestHandler):
         self._upstream = upstream
 
     async def post(self) -> None:
+        try:
+            await self._relay()
+        except StreamClosedError:
+            pass  # the client left
+        except httpx.TransportError:  # the upstream broke off, and so does the gateway
+            if self._headers_written:
+                self.detach().close()
+            else:
+                self.send_error(502)
+
+    async def _relay(self) -> None:
         held = bytearray()
         async with (
             httpx.AsyncClient(timeout=None, trust_env=False) as client,  # noqa: S113  # the client's patience is enough
@@ -23,12 +32,11 @@ class _Relay(RequestHandler):
         ):
             self.set_status(answer.status_code)
             self.set_header("Content-Type", answer.headers.get("content-type", "text/event-stream"))
-            with contextlib.suppress(StreamClosedError):
-                async for piece in answer.aiter_bytes():
-                    held += piece
-                    if len(held) >= HELD_BYTES:
-                        await self._let_out(held)
-                await self._let_out(held)
+            async for piece in answer.aiter_bytes():
+                held += piece
+                if len(held) >= HELD_BYTES:
+                    await self._let_out(held)
+            await self._let_out(held)
 
     async def _let_out(self, held: bytearray) -> None:
         self.write(bytes(held))

@@ -85,6 +85,7 @@ class EnvoyServer:
         """Stop listening; what is in flight ends without a verdict."""
         if self._server is not None:
             await self._server.stop(_STOP)
+            await _left_behind()
             self._closed(CONNECTION)
 
     async def _process(self, messages: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
@@ -159,3 +160,11 @@ class EnvoyServer:
             found = entry_of(entry, at)
             if found is not None:
                 self._ends.note(*found)
+
+
+async def _left_behind() -> None:
+    """Wait for what gRPC still does after its stop: tasks of its own that the end of the loop would cancel, of which it
+    would then print a traceback."""
+    tasks = [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == "_schedule_rpc_coro"]
+    if tasks:
+        await asyncio.wait(tasks, timeout=_STOP)
