@@ -1,16 +1,19 @@
 """The addon that mitmproxy loads: hooks and options only. Bytes pass through untouched; nothing is parsed here."""
 
 import logging
+from typing import TYPE_CHECKING
 
-from mitmproxy import contentviews, ctx, exceptions, http
+from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from sidecar.capture.flows import History
 from sidecar.config import OPTIONS, ConfigError, from_proxy_options
-from sidecar.flow_verdicts import FlowVerdicts, LlmStreamContentview
 from sidecar.proxy_side import ProxySide
 from sidecar.transport.supervisor import AnalyzerFailed
+
+if TYPE_CHECKING:
+    from sidecar.flow_verdicts import FlowVerdicts
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +80,10 @@ class LlmSidecar:
         """mitmweb and mitmproxy's console show flows, to which the analyzer has a word to say."""
         page = self.side().addresses.get("page", "")
         if ctx.master.addons.get("view") is not None and page.startswith("http://"):
+            from mitmproxy import contentviews
+
+            from sidecar.flow_verdicts import FlowVerdicts, LlmStreamContentview  # only where somebody looks
+
             contentviews.add(LlmStreamContentview)
             self._verdicts = FlowVerdicts(f"{page}api/streams", self.side().settings.metrics_token_file)
 

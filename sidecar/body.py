@@ -113,7 +113,8 @@ class Body:
         size = len(data) - len(prefix) - 2
         if size > self.largest_unit:
             self.largest_unit = size
-        self.arrivals.one(len(data), at)
+        self.arrivals.read(len(data))
+        self.arrivals.add(1, at)
 
     def feed(self, data: bytes, at: int) -> Sequence[Frame]:
         """One read of the wire, content coding and all."""

@@ -55,9 +55,10 @@ class Upstreams:
         response = flow.response
         if (
             response is not None
-            and response.http_version.startswith("HTTP/1")
-            and not {"content-length", "transfer-encoding"} & {name.lower() for name in response.headers}
             and self._was_reset(flow.server_conn)
+            and response.http_version.startswith("HTTP/1")
+            and "content-length" not in response.headers
+            and "transfer-encoding" not in response.headers
         ):
             return "upstream_reset", RESET
         return "eof", ""

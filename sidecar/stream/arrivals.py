@@ -110,16 +110,6 @@ class Arrivals:
             found[min(self._start // CELL_NS - oldest, STRIP_CELLS - 1)] += self._count
         return found
 
-    def one(self, size: int, at: int) -> None:
-        """One read of `size` bytes that completed one event: `read` and `add`."""
-        self.reads += 1
-        sizes = self.read_sizes
-        if size in sizes:
-            sizes[size] += 1
-        elif len(sizes) < _SIZES_KEPT:
-            sizes[size] = 1
-        self.add(1, at)
-
     @property
     def span(self) -> int:
         """Nanoseconds from the first event to the last."""

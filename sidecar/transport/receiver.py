@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sidecar.capture.records import VERSION, Acknowledged, AnyRecord, Welcome
-from sidecar.transport.wire import LENGTH, WireError, body_length, decode_batch, decode_hello, encode
+from sidecar.transport.wire import WireError, decode_batch, decode_hello, encode, read_message
 
 logger = logging.getLogger(__name__)
 
@@ -79,12 +79,12 @@ class Receiver:
             writer.close()
 
     async def _read(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        hello = decode_hello(await _message(reader))
+        hello = decode_hello(await read_message(reader))
         writer.write(encode(Welcome(VERSION)))
         if hello.version != VERSION:
             raise WireError(f"a proxy writes records of version {hello.version}, this analyzer reads {VERSION}")
         for batches in itertools.count(1):
-            self._sink(number, decode_batch(await _message(reader)))
+            self._sink(number, decode_batch(await read_message(reader)))
             if writer.transport.get_write_buffer_size() < _UNREAD:  # the next one says it, too
                 writer.write(encode(Acknowledged(batches)))
 
@@ -104,7 +104,3 @@ async def remove_stale(path: Path) -> None:
     else:
         writer.close()
         raise FileExistsError(f"another analyzer listens on {path}")
-
-
-async def _message(reader: asyncio.StreamReader) -> bytes:
-    return await reader.readexactly(body_length(await reader.readexactly(LENGTH.size)))

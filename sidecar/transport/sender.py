@@ -8,7 +8,7 @@ from typing import Any
 from sidecar.capture.capture import Capture
 from sidecar.capture.outbox import Item
 from sidecar.capture.records import VERSION, Hello
-from sidecar.transport.wire import LENGTH, WireError, body_length, decode_acknowledged, decode_welcome, encode
+from sidecar.transport.wire import WireError, decode_acknowledged, decode_welcome, encode, read_message
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Sender:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.set_write_buffer_limits(high=_BUFFER)
         writer.write(encode(Hello(VERSION, self._worker)))
-        welcome = decode_welcome(await _message(reader))
+        welcome = decode_welcome(await read_message(reader))
         if welcome.version != VERSION:
             raise WireError(
                 f"it reads records of version {welcome.version}, this proxy writes version {VERSION}: "
@@ -84,7 +84,7 @@ class Sender:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         """Until the analyzer goes."""
         while True:
-            self._capture.acknowledged(decode_acknowledged(await _message(reader)).batches)
+            self._capture.acknowledged(decode_acknowledged(await read_message(reader)).batches)
             self._heard.set()
 
     async def _pump(self, writer: asyncio.StreamWriter, gone: "asyncio.Future[Any]") -> None:
@@ -129,7 +129,3 @@ def _can_be_encoded(item: Item) -> bool:
     except UnicodeError:
         return False
     return True
-
-
-async def _message(reader: asyncio.StreamReader) -> bytes:
-    return await reader.readexactly(body_length(await reader.readexactly(LENGTH.size)))

@@ -4,6 +4,7 @@ A proxy says `Hello`, the analyzer answers `Welcome`; then come batches, each an
 `Acknowledged`.
 """
 
+import asyncio
 import struct
 from collections.abc import Sequence
 
@@ -35,34 +36,34 @@ def encode(message: Hello | Welcome | Acknowledged | Sequence[Item]) -> bytes:
 
 def decode_batch(body: bytes) -> list[AnyRecord]:
     """A batch; WireError where it is none."""
-    try:
-        return _batches.decode(body)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise WireError(f"not a batch of records: {error}") from error
+    return _decoded(_batches, body, "a batch of records")
 
 
 def decode_hello(body: bytes) -> Hello:
     """The greeting of a proxy; WireError where it is none."""
-    try:
-        return _hellos.decode(body)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise WireError(f"not a greeting: {error}") from error
+    return _decoded(_hellos, body, "a greeting")
 
 
 def decode_welcome(body: bytes) -> Welcome:
     """The analyzer's answer; WireError where it is none."""
-    try:
-        return _welcomes.decode(body)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise WireError(f"not an analyzer: {error}") from error
+    return _decoded(_welcomes, body, "an analyzer")
 
 
 def decode_acknowledged(body: bytes) -> Acknowledged:
     """What the analyzer says of batches; WireError where it is something else."""
+    return _decoded(_acknowledgements, body, "an acknowledgement")
+
+
+def _decoded[Said](decoder: msgspec.msgpack.Decoder[Said], body: bytes, what: str) -> Said:
     try:
-        return _acknowledgements.decode(body)
+        return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise WireError(f"not an acknowledgement: {error}") from error
+        raise WireError(f"not {what}: {error}") from error
+
+
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """The body of the next message. Raises WireError where its length is none of ours, EOFError where none comes."""
+    return await reader.readexactly(body_length(await reader.readexactly(LENGTH.size)))
 
 
 def body_length(prefix: bytes) -> int:
