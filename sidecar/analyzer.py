@@ -4,13 +4,13 @@ import importlib.metadata
 import logging
 import platform
 import sys
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -34,14 +34,17 @@ from sidecar.export.estimate import TEXT_CHARS
 from sidecar.export.labels import Caps, LabelValues
 from sidecar.export.observe import observe
 from sidecar.export.series import Series
+from sidecar.failures import log_failure
 from sidecar.quirks.memory import QuirkMemory, log_line
 from sidecar.quirks.registry import BY_ID
-from sidecar.record.recorder import Recorder
 from sidecar.relations import Relations
 from sidecar.sessions import Sessions
-from sidecar.stream.phases import Phase, StallPolicy
+from sidecar.stream.phases import StallPolicy
 from sidecar.stream.summary import Summary
 from sidecar.summarise import summarise
+
+if TYPE_CHECKING:
+    from sidecar.record.recorder import Recorder
 
 logger = logging.getLogger(__name__)
 
@@ -195,12 +198,11 @@ class Analyzer:
         exchange.body = None
 
     def _count_failure(self) -> None:
-        _, error, trace = sys.exc_info()
-        stage = stage_of(trace)
+        error = sys.exception()
+        assert error is not None
+        stage = stage_of(error.__traceback__)
         self.series.add(m.STAGE_FAILURES, (stage,))
-        logger.error("stage %s failed with %s", stage, type(error).__name__)
-        if logger.isEnabledFor(logging.DEBUG):  # without the words of the exception, in which content may stand
-            logger.debug("at\n%s", "".join(traceback.format_tb(trace)))
+        log_failure(logger, f"stage {stage}", error)
 
     def _finish(self, exchange: Exchange) -> None:
         try:
@@ -315,10 +317,11 @@ class Analyzer:
             progress = exchange.stream.progress
             phase = progress.phase()
             key = (*self._labels(exchange), phase)
-            silence = progress.silence(now) / 1e9
+            silence = progress.silence(now)
+            hangs = self.stall_policy.is_stalled(exchange.request.model, phase, silence)
             in_flight[key] = in_flight.get(key, 0) + 1
-            stalled[key] = stalled.get(key, 0) + self._is_stalled(exchange, phase, silence)
-            oldest[key] = max(oldest.get(key, 0.0), silence)
+            stalled[key] = stalled.get(key, 0) + hangs
+            oldest[key] = max(oldest.get(key, 0.0), silence / 1e9)
         # Series that were shown once go to zero instead of away: a gauge that vanishes looks like a scrape that failed.
         self._gauged.update(in_flight)
         for key in self._gauged:
@@ -327,10 +330,6 @@ class Analyzer:
             self.series.set(m.OLDEST_SILENCE, key, oldest.get(key, 0.0))
         self.sessions.refresh()
         self.series.set(m.TRACKED, (), len(self.exchanges) + len(self.sessions))
-
-    def _is_stalled(self, exchange: Exchange, phase: Phase, silence: float) -> bool:
-        threshold: float = getattr(self.stall_policy.of(exchange.request.model), phase)
-        return silence >= threshold
 
     def _note_lag(self, at: int) -> None:
         now = self._clock()

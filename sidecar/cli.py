@@ -4,6 +4,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -11,54 +12,56 @@ import click
 
 from sidecar import file_commands
 from sidecar.config import ConfigError, load_settings
+from sidecar.file_commands import CONFIG
 
-_CONFIG = click.option(
-    "--config", type=click.Path(path_type=Path), envvar="SIDECAR_CONFIG", help="TOML file of settings."
-)
+
+def _options[F: Callable[..., Any]](*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator; the help has the last one first."""
+
+    def decorate(command: F) -> F:
+        return reduce(lambda decorated, option: option(decorated), options, command)
+
+    return decorate
+
+
 _METRICS = click.option(
     "--metrics-listen", metavar="HOST:PORT", help="/metrics, live page, health checks.  [default: 127.0.0.1:9464]"
 )
 
 
-def _otel_options[F: Callable[..., Any]](command: F) -> F:
-    for option in (
-        click.option("--capture-content", is_flag=True, default=None, help="Prompts and answers go into the spans."),
-        click.option(
-            "--otel-pending-spans",
-            type=click.FloatRange(min=0),
-            is_flag=False,
-            flag_value=10.0,
-            metavar="[SECONDS]",
-            help="Mark exchanges in flight for so long (10 s) with a span.",
-        ),
-        click.option("--otel-metrics", is_flag=True, default=None, help="Send the metrics over OTLP, too."),
-        click.option("--otel-endpoint", metavar="URL", help="OTLP collector; else as OTEL_EXPORTER_OTLP_* say."),
-    ):
-        command = option(command)
-    return command
+_otel_options = _options(
+    click.option("--capture-content", is_flag=True, default=None, help="Prompts and answers go into the spans."),
+    click.option(
+        "--otel-pending-spans",
+        type=click.FloatRange(min=0),
+        is_flag=False,
+        flag_value=10.0,
+        metavar="[SECONDS]",
+        help="Mark exchanges in flight for so long (10 s) with a span.",
+    ),
+    click.option("--otel-metrics", is_flag=True, default=None, help="Send the metrics over OTLP, too."),
+    click.option("--otel-endpoint", metavar="URL", help="OTLP collector; else as OTEL_EXPORTER_OTLP_* say."),
+)
 
 
-def _access_options[F: Callable[..., Any]](command: F) -> F:
-    for option in (
-        click.option("--metrics-certificate", metavar="PEM", help="Certificate and key: HTTPS for metrics and page."),
-        click.option("--metrics-token-file", metavar="FILE", help="The token that readers of these have to show."),
-    ):
-        command = option(command)
-    return command
+_access_options = _options(
+    click.option("--metrics-certificate", metavar="PEM", help="Certificate and key: HTTPS for metrics and page."),
+    click.option("--metrics-token-file", metavar="FILE", help="The token that readers of these have to show."),
+)
 
 
-def _record_options[F: Callable[..., Any]](command: F) -> F:
-    size = click.IntRange(min=1)
-    for option in (
-        click.option("--record-total-mib", type=size, metavar="N", help="All files together; the oldest go.  [1024]"),
-        click.option("--record-file-seconds", type=float, metavar="N", help="A new file after so long.  [3600]"),
-        click.option("--record-file-mib", type=size, metavar="N", help="A new file after so many MiB.  [64]"),
-        click.option("--record-scrub", is_flag=True, default=None, help="Replace all content by filler."),
-        click.option("--record-only", metavar="EXPR", help="Just those, e.g. 'outcome!=complete or ttft>5s'."),
-        click.option("--record", metavar="DIR", help="Record exchanges into capture files."),
-    ):
-        command = option(command)
-    return command
+_record_options = _options(
+    click.option(
+        "--record-total-mib", type=click.IntRange(min=1), metavar="N", help="All files together; the oldest go.  [1024]"
+    ),
+    click.option("--record-file-seconds", type=float, metavar="N", help="A new file after so long.  [3600]"),
+    click.option(
+        "--record-file-mib", type=click.IntRange(min=1), metavar="N", help="A new file after so many MiB.  [64]"
+    ),
+    click.option("--record-scrub", is_flag=True, default=None, help="Replace all content by filler."),
+    click.option("--record-only", metavar="EXPR", help="Just those, e.g. 'outcome!=complete or ttft>5s'."),
+    click.option("--record", metavar="DIR", help="Record exchanges into capture files."),
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,7 +75,7 @@ def cli() -> None:
 @click.option("--listen", metavar="HOST:PORT", help="Where the reverse proxy listens.  [default: 127.0.0.1:8080]")
 @click.option("--mode", multiple=True, metavar="MODE", help="Any mitmproxy mode, repeated, instead of --upstream.")
 @_METRICS
-@_CONFIG
+@CONFIG
 @click.option("--socket", metavar="PATH", help="Feed a running `sidecar analyzer` instead of starting one.")
 @click.option("--state-dir", metavar="DIR", help="Where the memory of quirks survives restarts.")
 @click.option("--estimate-tokens", is_flag=True, default=None, help="Estimate output tokens where none came.")
@@ -107,7 +110,7 @@ def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
 @_access_options
 @_record_options
 @_otel_options
-@_CONFIG
+@CONFIG
 def analyzer(config: Path | None, **flags: Any) -> None:
     """Run the analyzer alone; any number of proxies and Envoys may feed it."""
     from sidecar import service

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sidecar.files.inspect import Form
 
 _FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-_CONFIG = click.option(
+CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), envvar="SIDECAR_CONFIG", help="TOML file of settings."
 )
 
@@ -39,7 +39,7 @@ def _warn(said: object) -> None:
     multiple=True,
     help="Exit with 1 if any exchange shows a quirk of at least this severity, or an outcome but `complete`; repeatable.",
 )
-@_CONFIG
+@CONFIG
 def inspect(
     files: tuple[Path, ...], form: "Form", show_content: bool, fail_on: tuple["Reason", ...], config: Path | None
 ) -> None:
@@ -76,7 +76,7 @@ def inspect(
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Serve this exchange only; may be repeated.")
 @click.option("--list", "only_list", is_flag=True, help="Show what would be served, and serve nothing.")
 @click.option("--certificate", type=click.Path(path_type=Path), help="PEM file with certificate and key: serve HTTPS.")
-@_CONFIG
+@CONFIG
 def replay(
     files: tuple[Path, ...],
     listen: str,
@@ -163,7 +163,7 @@ def _list(captures: Iterable[Capture]) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Write this exchange only; may be repeated.")
 @click.option("--overwrite", is_flag=True, help="Replace what an earlier run wrote there.")
-@_CONFIG
+@CONFIG
 def fixtures(
     files: tuple[Path, ...], directory: Path, ids: tuple[str, ...], overwrite: bool, config: Path | None
 ) -> None:

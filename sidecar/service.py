@@ -8,6 +8,7 @@ import ssl
 import sys
 from collections.abc import Callable
 from time import monotonic_ns
+from typing import TYPE_CHECKING
 
 from sidecar.analyzer import Analyzer, version_of
 from sidecar.config import Settings, host_port
@@ -19,10 +20,11 @@ from sidecar.export.scoreboard import Scoreboard
 from sidecar.export.view import View
 from sidecar.export.web import serve
 from sidecar.files.findings import advice, verdict
-from sidecar.record.recorder import Recorder
-from sidecar.record.start import RecordError, start_recorder
 from sidecar.sources import SourceError, Sources
 from sidecar.stream.summary import Summary
+
+if TYPE_CHECKING:
+    from sidecar.record.recorder import Recorder
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +120,11 @@ def _access(settings: Settings) -> tuple[Access, ssl.SSLContext | None]:
         raise StartError(str(error)) from error
 
 
-def _recorder(settings: Settings) -> Recorder | None:
+def _recorder(settings: Settings) -> "Recorder | None":
+    if not (settings.record or settings.record_only or settings.record_scrub):
+        return None
+    from sidecar.record.start import RecordError, start_recorder  # only where something is asked of it
+
     try:
         return start_recorder(settings, version_of("llm-sidecar"))
     except RecordError as error:

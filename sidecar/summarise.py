@@ -176,8 +176,14 @@ def _milestones(exchange: Exchange, ended_at: int) -> dict[str, float]:
     t0 = exchange.t0
     if t0 is None:
         return {}
+    moments = reached(exchange) | ({"end": ended_at} if exchange.end != "open" else {})
+    return {name: max(at - t0, 0) / 1e9 for name, at in moments.items()}
+
+
+def reached(exchange: Exchange) -> dict[str, int]:
+    """When the milestones before the end were reached, those that were; nanoseconds on the clock of the records."""
     stream = exchange.stream
-    reached = {
+    moments = {
         "headers": exchange.headers_at,
         "first_byte": exchange.first_byte_at,
         "first_event": stream.first_event_at,
@@ -186,9 +192,8 @@ def _milestones(exchange: Exchange, ended_at: int) -> dict[str, float]:
         "first_audio": stream.first_audio_at,
         "last_token": stream.last_output_at,
         "terminator": stream.terminator_at,
-        "end": ended_at if exchange.end != "open" else None,
     }
-    return {name: max(at - t0, 0) / 1e9 for name, at in reached.items() if at is not None}
+    return {name: at for name, at in moments.items() if at is not None}
 
 
 def _why_no_token(exchange: Exchange, ending: Ending, outcome: Outcome) -> str:

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-from hashlib import blake2b
 from time import monotonic_ns, time_ns
 from typing import Literal
 
@@ -15,7 +14,7 @@ from sidecar.capture.destination import host_of
 from sidecar.capture.ends import Upstreams
 from sidecar.capture.interest import Chooser, Interest
 from sidecar.capture.records import EndedKind, Opened, ResponseHead
-from sidecar.capture.redaction import redact_headers, redact_target
+from sidecar.capture.redaction import pseudonym, redact_headers, redact_target
 from sidecar.capture.sockets import SocketTap
 from sidecar.capture.tap import STOPPED, Tap
 
@@ -83,11 +82,8 @@ class FlowTaps:
         )
 
     def _client(self, flow: http.HTTPFlow) -> str:
-        """The client's address as a hash: it tells clients apart, and nobody who reads it can tell who they are."""
         peer = flow.client_conn.peername
-        if not peer:
-            return ""
-        return blake2b(str(peer[0]).encode("utf-8", "replace"), key=self._salt, digest_size=8).hexdigest()
+        return pseudonym(str(peer[0]), self._salt) if peer else ""
 
     def request_done(self, flow: http.HTTPFlow) -> None:
         """The request is complete; one without a body never went through the callable."""

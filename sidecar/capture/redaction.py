@@ -1,6 +1,7 @@
 """What of a head leaves the proxy process: values come from an allow-list, everything else keeps only its name."""
 
 from collections.abc import Iterable
+from hashlib import blake2b
 
 from sidecar.capture.records import Headers
 
@@ -59,6 +60,11 @@ SUBPROTOCOLS = frozenset({"realtime", "openai-beta.realtime-v1"})
 
 QUERY_VALUES = frozenset({"alt", "stream", "stream_format", "api-version", "model", "deployment", "beta", "intent"})
 """Query parameters whose values are copied; credentials travel in others (`key`, `access_token`, signatures)."""
+
+
+def pseudonym(address: str, salt: bytes) -> str:
+    """A client's address as a hash: it tells clients apart, and nobody who reads it can tell who they are."""
+    return blake2b(address.encode("utf-8", "replace"), key=salt, digest_size=8).hexdigest()
 
 
 def redact_headers(headers: Iterable[tuple[bytes, bytes]], extra: frozenset[str] = frozenset()) -> Headers:

@@ -1,7 +1,6 @@
 """One exchange as Envoy's external processing tells it: its messages in, records out. Knows nothing of gRPC."""
 
 from collections.abc import Callable, Iterator, Mapping
-from hashlib import blake2b
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -9,7 +8,7 @@ import msgspec
 
 from sidecar.capture.interest import Chooser, Interest
 from sidecar.capture.records import AnyRecord, Chunk, Ended, Lost, Opened, RequestBody, RequestSent, ResponseHead
-from sidecar.capture.redaction import redact_headers, redact_target
+from sidecar.capture.redaction import pseudonym, redact_headers, redact_target
 from sidecar.capture.tap import REQUEST_COPY_LIMIT
 from sidecar.envoy.ends import End, Key, key_of, unanswered
 
@@ -127,7 +126,7 @@ class EnvoyExchange:
 
     def _client(self, source: str) -> str:
         host = source.rpartition(":")[0]
-        return blake2b(host.encode(), key=self._context.salt, digest_size=8).hexdigest() if host else ""
+        return pseudonym(host, self._context.salt) if host else ""
 
     def _request_body(self, body: Any, at: int) -> Iterator[AnyRecord]:
         data = body.body[: self._request_room]

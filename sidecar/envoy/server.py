@@ -19,6 +19,7 @@ from sidecar.capture.records import AnyRecord
 from sidecar.envoy.ends import Ends, entry_of
 from sidecar.envoy.exchange import UPSTREAM, Context, EnvoyExchange
 from sidecar.envoy.protocol import Nothing, handlers
+from sidecar.failures import log_failure
 
 logger = logging.getLogger(__name__)
 
@@ -121,11 +122,9 @@ class EnvoyServer:
         except asyncio.CancelledError:  # the connection to Envoy broke
             how = self._broken_off(exchange)
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # a bug costs this exchange its verdict, the others go on
             how = "failed"
-            logger.error(
-                "cannot read what Envoy tells: %s", type(error).__name__, exc_info=logger.isEnabledFor(logging.DEBUG)
-            )
+            log_failure(logger, "reading what Envoy tells", error)
             self._sink(CONNECTION, exchange.broken_off(None, monotonic_ns()))
         finally:
             self.streams -= 1

@@ -1,6 +1,5 @@
 """The live state as JSON: what the page shows, without content."""
 
-from collections.abc import Iterable
 from itertools import islice
 
 from sidecar.exchange import Exchange
@@ -9,7 +8,7 @@ from sidecar.export.labels import clean
 from sidecar.export.observe import error_type
 from sidecar.export.view import View
 from sidecar.quirks.quirk import Severity
-from sidecar.quirks.registry import BY_ID
+from sidecar.quirks.registry import BY_ID, worst
 from sidecar.stream.hop import Hop
 from sidecar.stream.summary import Summary
 
@@ -34,7 +33,7 @@ def live_row(view: View, exchange: Exchange, now: int) -> dict[str, object]:
         "model": clean(exchange.request.model or stream.identity.model or ""),
         "server": f"{clean(exchange.opened.host)}:{exchange.opened.port}",
         "phase": phase,
-        "stalled": is_stalled(view, exchange, silence),
+        "stalled": view.stalls.is_stalled(exchange.request.model, phase, silence),
         "silence_seconds": round(silence / 1e9, 3),
         "age_seconds": round((now - exchange.opened.at) / 1e9, 3),
         "output_chunks": stream.output_chunks,
@@ -45,13 +44,6 @@ def live_row(view: View, exchange: Exchange, now: int) -> dict[str, object]:
     if exchange.t0 is not None and stream.first_output_at is not None:
         row["first_token_seconds"] = round(max(stream.first_output_at - exchange.t0, 0) / 1e9, 6)
     return row
-
-
-def is_stalled(view: View, exchange: Exchange, silence: int) -> bool:
-    """Whether it has been silent, nanoseconds, for as long as its phase allows."""
-    thresholds = view.stalls.of(exchange.request.model)
-    bound: float = getattr(thresholds, exchange.stream.progress.phase())
-    return silence >= bound * 1e9
 
 
 def open_sockets(view: View) -> list[dict[str, object]]:
@@ -105,9 +97,3 @@ def ended_row(summary: Summary, hop: Hop | None) -> dict[str, object]:
     if hop is not None:
         row["hop"] = hop_object(hop)
     return row
-
-
-def worst(quirks: Iterable[str]) -> str | None:
-    """The highest severity among these; None without any."""
-    ranks = list(Severity)
-    return max((BY_ID[quirk].severity for quirk in quirks), key=ranks.index, default=None)

@@ -6,7 +6,7 @@ from heapq import nsmallest
 from itertools import islice
 
 from sidecar.exchange import Exchange
-from sidecar.export.live import is_stalled, live_row, open_sockets, recent_exchanges
+from sidecar.export.live import live_row, open_sockets, recent_exchanges
 from sidecar.export.view import View
 
 ROWS = 100
@@ -23,9 +23,9 @@ def live(view: View) -> str:
     rated: list[tuple[bool, int, int, Exchange]] = []
     for number, exchange in enumerate(view.exchanges()):
         progress = exchange.stream.progress
-        silence = progress.silence(now)
-        hangs = is_stalled(view, exchange, silence)
-        phases[progress.phase()] += 1
+        phase, silence = progress.phase(), progress.silence(now)
+        hangs = view.stalls.is_stalled(exchange.request.model, phase, silence)
+        phases[phase] += 1
         stalled += hangs
         rated.append((not hangs, -silence, number, exchange))
     shown = sorted(nsmallest(ROWS, rated), key=lambda each: (each[0], each[3].opened.at, each[2]))

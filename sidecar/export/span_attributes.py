@@ -14,16 +14,13 @@ from sidecar.exchange import Exchange
 from sidecar.export import content
 from sidecar.export.labels import clean
 from sidecar.export.observe import error_type
-from sidecar.quirks.quirk import Severity
-from sidecar.quirks.registry import BY_ID
+from sidecar.quirks.quirk import SEVERITIES
+from sidecar.quirks.registry import worst
 from sidecar.stream.phases import PHASES
 from sidecar.stream.summary import MILESTONES, Summary
 
 Kind = Literal["string", "int", "double", "boolean", "string[]"]
 type Value = str | int | float | bool | tuple[str, ...]
-
-SEVERITIES = tuple(str(severity) for severity in Severity)
-"""From the least to the worst."""
 
 
 class Attribute(msgspec.Struct, frozen=True):
@@ -45,11 +42,6 @@ class Event(msgspec.Struct, frozen=True):
     name: str
     meaning: str
     attributes: tuple[Attribute, ...] = ()
-
-
-def _worst(summary: Summary) -> str | None:
-    severities = [str(BY_ID[quirk].severity) for quirk in summary.quirks if quirk in BY_ID]
-    return max(severities, key=SEVERITIES.index) if severities else None
 
 
 def _tokens(name: str) -> Callable[[Summary], Any]:
@@ -148,7 +140,7 @@ JUDGED: tuple[Attribute, ...] = (
     Attribute("llm_stream.end_phase", "string", "Phase in which it ended", _OURS, lambda s: s.end_phase),
     Attribute("llm_stream.terminator", "string", "The terminator that came", _RESPONSE, lambda s: s.terminator),
     Attribute("llm_stream.quirks", "string[]", "Ids of the quirks shown (docs/quirks.md)", _OURS, lambda s: s.quirks or None),
-    Attribute(WORST_SEVERITY, "string", f"Worst severity among them: {', '.join(SEVERITIES)}", _OURS, _worst),
+    Attribute(WORST_SEVERITY, "string", f"Worst severity among them: {', '.join(SEVERITIES)}", _OURS, lambda s: worst(s.quirks)),
     Attribute("llm_stream.buffering.verdict", "string", "Whether a hop held the stream back: none, coalesced, buffered, inconclusive", _OURS, lambda s: s.buffering.verdict if s.streaming else None),
     Attribute("llm_stream.buffering.why", "string", "What the verdict rests on, in a phrase", _OURS, lambda s: s.buffering.evidence.get("why") or None if s.streaming else None),
     *(

@@ -7,15 +7,14 @@ from sidecar.exchange import Exchange
 from sidecar.export.hop import hop_object
 from sidecar.export.live import ended_row, live_row
 from sidecar.export.view import View
-from sidecar.quirks.quirk import Severity
-from sidecar.quirks.registry import BY_ID
+from sidecar.quirks.registry import worst_first
 from sidecar.stream.arrivals import Arrivals
 from sidecar.stream.gaps import Gaps
 from sidecar.stream.hop import Hop
 from sidecar.stream.phases import Stall
 from sidecar.stream.summary import Summary
+from sidecar.summarise import reached
 
-_WORST_FIRST = (Severity.BREAKS_CLIENTS, Severity.WARNING, Severity.INFO)
 _LONGEST = 5
 
 
@@ -36,25 +35,15 @@ def timeline(view: View, ident: str) -> dict[str, object] | None:
 def _in_flight(view: View, exchange: Exchange) -> dict[str, object]:
     now = view.clock()
     stream, base = exchange.stream, exchange.opened.at if exchange.t0 is None else exchange.t0
-    reached = {
-        "headers": exchange.headers_at,
-        "first_byte": exchange.first_byte_at,
-        "first_event": stream.first_event_at,
-        "first_token": stream.first_output_at,
-        "first_visible_token": stream.first_visible_at,
-        "first_audio": stream.first_audio_at,
-        "last_token": stream.last_output_at,
-        "terminator": stream.terminator_at,
-    }
     notes = stream.notes | (exchange.body.notes if exchange.body is not None else set())
     return {
         "state": "in_flight",
         "exchange": live_row(view, exchange, now),
         "from": "opened" if exchange.t0 is None else exchange.t0_source or "request_sent",
         "until_ms": _ms(now - base),
-        "ladder_ms": {name: _ms(at - base) for name, at in reached.items() if at is not None},
+        "ladder_ms": {name: _ms(at - base) for name, at in reached(exchange).items()},
         "stalls": [_stall(stall, base) for stall in stream.progress.remembered],
-        "quirks": _explained(notes & BY_ID.keys()),
+        "quirks": _explained(notes),
         "hop": None,
         **_arrived(exchange.body.arrivals if exchange.body is not None else None, stream.gaps, base),
     }
@@ -126,7 +115,6 @@ def _stall(stall: Stall, base: int) -> dict[str, object]:
 
 def _explained(quirks: Iterable[str]) -> list[dict[str, str]]:
     """Rows of the registry, the worst first."""
-    rows = sorted((BY_ID[quirk] for quirk in quirks), key=lambda row: (_WORST_FIRST.index(row.severity), row.id))
     return [
         {
             "id": row.id,
@@ -136,7 +124,7 @@ def _explained(quirks: Iterable[str]) -> list[dict[str, str]]:
             "guard": row.guard,
             "reference": row.reference,
         }
-        for row in rows
+        for row in worst_first(quirks)
     ]
 
 

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from sidecar.files.findings import quirk_rows
 from sidecar.files.markdown import code, markdown_table
 from sidecar.files.plain import plain
 from sidecar.quirks.quirk import Severity
+from sidecar.quirks.registry import worst_first
 from sidecar.stream.summary import Summary
 
 HEAD = (
@@ -48,7 +48,7 @@ class _Row:
             self.first_tokens.append(first)
         if summary.milestones and (gap := summary.gaps.percentile(0.5)) is not None:
             self.gaps.append(gap)
-        rows = [row for row in quirk_rows(summary) if row.severity is not Severity.INFO]
+        rows = [row for row in worst_first(summary.quirks) if row.severity is not Severity.INFO]
         self.with_quirks.update({row.severity for row in rows})
         self.notable.update([*([summary.outcome] if summary.outcome != "complete" else []), *(row.id for row in rows)])
 

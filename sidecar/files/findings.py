@@ -5,14 +5,14 @@ from math import log
 
 import msgspec
 
-from sidecar.quirks.quirk import Quirk, Severity
-from sidecar.quirks.registry import BY_ID
+from sidecar.quirks.quirk import Severity
+from sidecar.quirks.registry import worst_first
 from sidecar.stream.gaps import Gaps
 from sidecar.stream.hop import CUT_REASONS, FILTER_REASONS
 from sidecar.stream.outcome import Outcome
 from sidecar.stream.summary import MILESTONES, Summary
 
-ORDER = (Severity.BREAKS_CLIENTS, Severity.WARNING, Severity.INFO)
+ABOVE_INFO = (Severity.BREAKS_CLIENTS, Severity.WARNING)
 COLUMNS = 60
 """Bars of a sparkline, at most."""
 
@@ -113,15 +113,10 @@ def _of_silence(summary: Summary) -> str:
 
 def verdict(summary: Summary) -> str:
     """The outcome in words, with the number of quirks by severity where there are any above `info`."""
-    found = [row.severity for row in quirk_rows(summary)]
-    counts = [f"{found.count(severity)} {severity}" for severity in ORDER[:2] if severity in found]
+    found = [row.severity for row in worst_first(summary.quirks)]
+    counts = [f"{found.count(severity)} {severity}" for severity in ABOVE_INFO if severity in found]
     quirks = f"; quirks: {', '.join(counts)}" if counts else ""
     return f"{MEANINGS[summary.outcome].words}{quirks}"
-
-
-def quirk_rows(summary: Summary) -> list[Quirk]:
-    """The quirks, the worst first."""
-    return sorted((BY_ID[quirk] for quirk in summary.quirks), key=lambda row: (ORDER.index(row.severity), row.id))
 
 
 def ladder(summary: Summary) -> list[tuple[float, str]]:

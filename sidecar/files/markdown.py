@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from sidecar.files.findings import advice, quirk_rows, usage, verdict
+from sidecar.files.findings import advice, usage, verdict
 from sidecar.files.plain import plain
 from sidecar.files.text import facts, hop_report, timeline
 from sidecar.quirks.quirk import Quirk, Severity
+from sidecar.quirks.registry import worst_first
 from sidecar.stream.hop import Hop
 from sidecar.stream.session import SessionSummary
 from sidecar.stream.summary import Summary
@@ -26,7 +27,7 @@ def markdown_report(summary: Summary, *, show_content: bool) -> str:
         if show_content and (said := getattr(summary, name)):
             about.append(f"{name.removesuffix('_text')}: {plain(said)}")
     lines += block(about)
-    rows = quirk_rows(summary)
+    rows = worst_first(summary.quirks)
     lines += _quirks([row for row in rows if row.severity is not Severity.INFO])
     notes = [row for row in rows if row.severity is Severity.INFO]
     if notes:

@@ -1,8 +1,9 @@
 """The report of one exchange for a terminal: verdict first, then the timeline, what is odd, usage and tool calls."""
 
-from sidecar.files.findings import advice, buffering, gap_figures, ladder, quirk_rows, sparkline, usage, verdict
+from sidecar.files.findings import advice, buffering, gap_figures, ladder, sparkline, usage, verdict
 from sidecar.files.plain import plain
 from sidecar.quirks.quirk import Severity
+from sidecar.quirks.registry import worst_first
 from sidecar.stream.hop import Hop
 from sidecar.stream.session import SessionSummary
 from sidecar.stream.summary import Summary
@@ -114,7 +115,7 @@ def _signed(seconds: float | None) -> str:
 
 def _quirks(summary: Summary) -> list[str]:
     lines = []
-    for row in quirk_rows(summary):
+    for row in worst_first(summary.quirks):
         lines.append(f"  {row.severity}: {row.id}: {row.summary}")
         if row.severity is not Severity.INFO:
             lines += [f"    breaks: {row.breaks}", f"    guard: {row.guard}"]

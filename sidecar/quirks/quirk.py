@@ -28,6 +28,10 @@ class Severity(StrEnum):
     """Known to crash, hang or corrupt common clients."""
 
 
+SEVERITIES = tuple(Severity)
+"""From the least to the worst."""
+
+
 class Evidence(msgspec.Struct, frozen=True):
     """One exchange that is over, as detectors see it. Times are nanoseconds of the proxy's clock."""
 

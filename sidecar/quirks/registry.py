@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sidecar.quirks.errors import ERRORS
 from sidecar.quirks.framing import FRAMING
 from sidecar.quirks.payload import PAYLOAD
-from sidecar.quirks.quirk import Evidence, Quirk
+from sidecar.quirks.quirk import SEVERITIES, Evidence, Quirk, Severity
 from sidecar.quirks.terminator import TERMINATOR
 from sidecar.quirks.timing import TIMING
 from sidecar.quirks.tool_calls import TOOL_CALLS
@@ -87,6 +87,18 @@ def detect(evidence: Evidence) -> tuple[str, ...]:
     elif evidence.ending.whole:
         found &= _OF_WHOLE_BODIES
     return tuple(sorted(found))
+
+
+def worst_first(quirks: Iterable[str]) -> list[Quirk]:
+    """The rows of these quirks by severity, then by id; an id without a row has none."""
+    rows = (BY_ID[quirk] for quirk in quirks if quirk in BY_ID)
+    return sorted(rows, key=lambda row: (-SEVERITIES.index(row.severity), row.id))
+
+
+def worst(quirks: Iterable[str]) -> Severity | None:
+    """The highest severity among these; None without any."""
+    rows = worst_first(quirks)
+    return rows[0].severity if rows else None
 
 
 def without_head(quirks: Iterable[str]) -> tuple[str, ...]:

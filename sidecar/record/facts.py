@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from sidecar.quirks.quirk import Severity
+from sidecar.quirks.quirk import SEVERITIES
 from sidecar.quirks.registry import BY_ID
 from sidecar.record.draft import Draft
 from sidecar.stream.buffering import Verdict
@@ -34,8 +34,6 @@ def _literals(alias: object) -> tuple[str, ...]:
     return tuple(get_args(alias))
 
 
-SEVERITIES = tuple(str(severity) for severity in (Severity.INFO, Severity.WARNING, Severity.BREAKS_CLIENTS))
-
 FIELDS: tuple[Field, ...] = (
     Field("outcome", "how it ended", "text", lambda s: s.outcome, _literals(Outcome)),
     Field("dialect", "API, e.g. openai.chat", "text", lambda s: s.dialect),
@@ -56,7 +54,7 @@ FIELDS: tuple[Field, ...] = (
         "of its quirks: info < warning < breaks_clients",
         "text",
         lambda s: tuple(str(BY_ID[quirk].severity) for quirk in s.quirks),
-        SEVERITIES,
+        tuple(map(str, SEVERITIES)),
         ordered=True,
     ),
     Field("buffering", "verdict on it", "text", lambda s: s.buffering.verdict, _literals(Verdict)),

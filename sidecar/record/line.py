@@ -1,6 +1,5 @@
 """From the records of one exchange to its line in a capture file."""
 
-import base64
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -9,7 +8,7 @@ import msgspec
 from sidecar.capture.records import Headers
 from sidecar.capture.tap import REQUEST_COPY_LIMIT
 from sidecar.encoding import content_decoder
-from sidecar.files.capture import VERSION
+from sidecar.files.capture import VERSION, text_or_b64
 from sidecar.record.draft import Draft, Said
 from sidecar.record.folder import TooLargeError
 from sidecar.record.secrets import redact_pieces, redact_secrets
@@ -180,10 +179,8 @@ def _message(said: Said, t0: int) -> dict[str, Any]:
 
 
 def _payload(data: bytes) -> dict[str, str]:
-    try:
-        return {"text": data.decode()}
-    except UnicodeDecodeError:
-        return {"b64": base64.b64encode(data).decode("ascii")}
+    text, b64 = text_or_b64(data)
+    return {"text": text} if text is not None else {"b64": b64 or ""}
 
 
 def _ms(nanoseconds: int) -> float:

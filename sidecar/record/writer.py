@@ -4,9 +4,9 @@ import logging
 import queue
 import threading
 import time
-import traceback
 from collections.abc import Callable
 
+from sidecar.failures import log_failure
 from sidecar.record.draft import Draft
 from sidecar.record.folder import Folder, TooLargeError
 
@@ -108,9 +108,6 @@ class Writer:
                 logger.warning("cannot record into %s: %s", self._folder.path, error.strerror or error)
             return "disk"
         except Exception as error:  # noqa: BLE001  # a bug costs this exchange its recording, the thread lives on
-            # The thread has to live on; a bug costs this exchange its recording. The text may hold content.
-            logger.error("recording failed with %s", type(error).__name__)
-            if logger.isEnabledFor(logging.DEBUG):  # without the words of the exception, in which content may stand
-                logger.debug("at\n%s", "".join(traceback.format_tb(error.__traceback__)))
+            log_failure(logger, "recording", error)
             return "failure"
         return ""

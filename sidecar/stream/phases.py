@@ -45,6 +45,11 @@ class StallPolicy:
                     return thresholds
         return self._defaults
 
+    def is_stalled(self, model: str | None, phase: Phase, silence: int) -> bool:
+        """Whether so many nanoseconds of silence are as long as the phase allows."""
+        bound: float = getattr(self.of(model), phase)
+        return silence >= bound * 1e9
+
 
 class Progress:
     """Phase and silence of one stream; progress is any event that is more than a keep-alive.

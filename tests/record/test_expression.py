@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.files.capture import records_of
+from sidecar.quirks.quirk import SEVERITIES
 from sidecar.record.expression import ExpressionError, compile_expression
-from sidecar.record.facts import BY_NAME, FIELDS, SEVERITIES, facts_of
+from sidecar.record.facts import BY_NAME, FIELDS, facts_of
 from tests.record.recordings import draft_of
 from tests.sockets import captures as sockets
 from tests.taps import Tap, summary_of
