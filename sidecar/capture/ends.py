@@ -4,18 +4,15 @@ does not: a reset by the upstream, too, reads "stream reset by client". It never
 
 import asyncio
 
-from mitmproxy import connection, ctx, http
+from mitmproxy import connection, ctx, http, websocket
 from mitmproxy.proxy.layers.http import HttpLayer, HttpStream
 from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
-from sidecar.capture.records import EndedKind
+from sidecar.capture.records import NO_CLOSE_FRAME, RESET, EndedKind
 
 _CLIENT = ("Client disconnected", "Client closed connection")
 _EITHER = ("stream reset by client", "stream closed by client", "peer closed connection", "HTTP/2 ", "HTTP/3 ")
-
-
-RESET = "connection reset by peer"
 
 
 class Upstreams:
@@ -62,6 +59,13 @@ class Upstreams:
         ):
             return "upstream_reset", RESET
         return "eof", ""
+
+
+def of_socket(socket: websocket.WebSocketData) -> EndedKind:
+    """How a WebSocket that is closed ended."""
+    if socket.closed_by_client:
+        return "client_disconnect"
+    return "upstream_reset" if socket.close_code == NO_CLOSE_FRAME else "eof"
 
 
 def _was_the_client(flow: http.HTTPFlow) -> bool:

@@ -11,7 +11,7 @@ from sidecar.capture import bounds
 from sidecar.capture.bounds import fitted, fitted_headers
 from sidecar.capture.capture import Capture
 from sidecar.capture.destination import host_of
-from sidecar.capture.ends import Upstreams
+from sidecar.capture.ends import Upstreams, of_socket
 from sidecar.capture.interest import Chooser, Interest
 from sidecar.capture.records import EndedKind, Opened, ResponseHead
 from sidecar.capture.redaction import pseudonym, redact_headers, redact_target
@@ -20,8 +20,6 @@ from sidecar.capture.tap import STOPPED, Tap
 
 History = Literal["all", "not copied", "none"]
 """Of which WebSockets mitmproxy keeps the messages: of all, of those that are not copied, of none."""
-
-_ABNORMAL = 1006  # no close frame came: the connection broke
 
 
 class FlowTaps:
@@ -146,9 +144,7 @@ class FlowTaps:
         socket = flow.websocket
         if not isinstance(tap, SocketTap) or socket is None:
             return
-        lost = socket.close_code == _ABNORMAL
-        kind: EndedKind = "client_disconnect" if socket.closed_by_client else "upstream_reset" if lost else "eof"
-        tap.closed(kind, socket.close_code, socket.close_reason or "")
+        tap.closed(of_socket(socket), socket.close_code, socket.close_reason or "")
 
     def _forget(self, flow: http.HTTPFlow, tap: Tap) -> None:
         del self._taps[flow.id]

@@ -12,6 +12,11 @@ VERSION = 2
 
 EndedKind = Literal["eof", "upstream_reset", "upstream_failed", "client_disconnect"]
 
+RESET = "connection reset by peer"
+"""How the error of an end begins that was a reset, whatever else was said of it."""
+NO_CLOSE_FRAME = 1006
+"""Close code of a WebSocket that was not closed: its connection broke."""
+
 type Headers = list[tuple[str, str]]
 
 

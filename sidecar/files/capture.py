@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -33,10 +33,10 @@ class Payload(msgspec.Struct, omit_defaults=True):
     b64: str | None = None
 
     @classmethod
-    def of(cls, data: bytes) -> "Payload":
-        """The form that these bytes have in a file."""
+    def of(cls, data: bytes, **members: Any) -> Self:
+        """The form that these bytes have in a file; with the other members of what holds them."""
         text, b64 = text_or_b64(data)
-        return cls(text, b64)
+        return cls(text=text, b64=b64, **members)
 
     def data(self) -> bytes:
         """The bytes; ValueError where neither form holds any or base64 is damaged."""

@@ -2,7 +2,7 @@
 
 import re
 
-from sidecar.files.capture import Capture, ChunkPart, EndPart, Payload, RequestPart, ResponsePart, text_or_b64
+from sidecar.files.capture import Capture, ChunkPart, EndPart, Payload, RequestPart, ResponsePart
 from sidecar.framing.table import sniff
 
 ANYWHERE = "http://unknown/"
@@ -46,7 +46,6 @@ def read_bare_body(id: str, data: bytes) -> Capture:
 
 
 def _capture(id: str, body: bytes, response: ResponsePart | None) -> Capture:
-    text, b64 = text_or_b64(body)
     asked = Payload(text='{"stream":true}' if response is None and body.lstrip()[:1] == b"[" else "")
     return Capture(
         1,
@@ -54,7 +53,7 @@ def _capture(id: str, body: bytes, response: ResponsePart | None) -> Capture:
         RequestPart("POST", ANYWHERE, body=asked),
         EndPart("eof"),
         response=response,
-        chunks=[ChunkPart(text=text, b64=b64, at_ms=0.0)] if body else [],
+        chunks=[ChunkPart.of(body, at_ms=0.0)] if body else [],
         timed=False,
     )
 

@@ -7,8 +7,8 @@ from typing import BinaryIO
 from mitmproxy import http, io
 from mitmproxy.exceptions import FlowReadException
 
-from sidecar.capture.ends import Upstreams
-from sidecar.capture.records import EndedKind, Headers
+from sidecar.capture.ends import Upstreams, of_socket
+from sidecar.capture.records import Headers
 from sidecar.files.capture import (
     Capture,
     CaptureError,
@@ -18,10 +18,7 @@ from sidecar.files.capture import (
     Payload,
     RequestPart,
     ResponsePart,
-    text_or_b64,
 )
-
-_ABNORMAL = 1006
 
 
 def read_flows(file: BinaryIO, name: str) -> Iterator[Capture | CaptureError]:
@@ -49,7 +46,6 @@ def _capture(flow: http.HTTPFlow) -> Capture:
     begun = flow.request.timestamp_start
     answer = flow.response
     body = (answer.raw_content or b"") if answer is not None and flow.websocket is None else b""
-    text, b64 = text_or_b64(body)
     return Capture(
         1,
         flow.id,
@@ -65,7 +61,7 @@ def _capture(flow: http.HTTPFlow) -> Capture:
         response=None
         if answer is None
         else ResponsePart(answer.status_code, answer.http_version, _headers(answer.headers)),
-        chunks=[ChunkPart(text=text, b64=b64, at_ms=0.0)] if body else [],
+        chunks=[ChunkPart.of(body, at_ms=0.0)] if body else [],
         messages=_messages(flow, begun),
         timed=False,
     )
@@ -81,9 +77,7 @@ def _end(flow: http.HTTPFlow, begun: float) -> EndPart:
         at = _since(socket.timestamp_end or begun, begun)
         if socket.closed_by_client is None:
             return EndPart("open", at)
-        lost = socket.close_code == _ABNORMAL
-        closed: EndedKind = "client_disconnect" if socket.closed_by_client else "upstream_reset" if lost else "eof"
-        return EndPart(closed, at, code=socket.close_code, reason=socket.close_reason or "")
+        return EndPart(of_socket(socket), at, code=socket.close_code, reason=socket.close_reason or "")
     if flow.error is not None:
         kind, why = Upstreams().of_failure(flow)
         return EndPart(kind, 0.0, why)
@@ -91,19 +85,15 @@ def _end(flow: http.HTTPFlow, begun: float) -> EndPart:
 
 
 def _messages(flow: http.HTTPFlow, begun: float) -> list[MessagePart]:
-    found = []
-    for message in flow.websocket.messages if flow.websocket is not None else ():
-        text, b64 = text_or_b64(message.content)
-        found.append(
-            MessagePart(
-                text=text,
-                b64=b64,
-                at_ms=_since(message.timestamp, begun),
-                sender="client" if message.from_client else "server",
-                binary=not message.is_text,
-            )
+    return [
+        MessagePart.of(
+            message.content,
+            at_ms=_since(message.timestamp, begun),
+            sender="client" if message.from_client else "server",
+            binary=not message.is_text,
         )
-    return found
+        for message in (flow.websocket.messages if flow.websocket is not None else ())
+    ]
 
 
 def _since(at: float, begun: float) -> float:

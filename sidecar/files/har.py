@@ -4,7 +4,6 @@ import base64
 import binascii
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,6 @@ from sidecar.files.capture import (
     Payload,
     RequestPart,
     ResponsePart,
-    text_or_b64,
 )
 
 _DECODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
@@ -122,7 +120,7 @@ def _capture(entry: _Entry, id: str) -> Capture:
         EndPart("open" if socket and kind == "eof" else kind, _last(entry), answer.error or ""),
         started_at=entry.startedDateTime,
         response=_response(answer, keep_length=socket) if answer.status else None,
-        chunks=[_chunk(body)] if body else [],
+        chunks=[ChunkPart.of(body, at_ms=0.0)] if body else [],
         messages=[_message(each, entry.startedDateTime) for each in entry.messages if each.opcode < _CONTROL_FRAMES],
         timed=False,
     )
@@ -182,17 +180,9 @@ def _body(content: _Content) -> bytes:
     return data
 
 
-def _chunk(body: bytes) -> ChunkPart:
-    text, b64 = text_or_b64(body)
-    return ChunkPart(text=text, b64=b64, at_ms=0.0)
-
-
 def _message(message: _Message, started_at: str) -> MessagePart:
-    data: Any = _bytes(message.data, "base64" if message.opcode == 2 else None)
-    text, b64 = text_or_b64(data)
-    return MessagePart(
-        text=text,
-        b64=b64,
+    return MessagePart.of(
+        _bytes(message.data, "base64" if message.opcode == 2 else None),
         at_ms=_since(message, started_at),
         sender="client" if message.type == "send" else "server",
         binary=message.opcode == 2,

@@ -2,8 +2,10 @@
 
 import re
 
+from sidecar.capture.records import RESET
+
 CAUSES: tuple[tuple[str, str], ...] = (
-    (r"^connection reset by peer", "connection_reset"),  # whatever else was said of it
+    (f"^{RESET}", "connection_reset"),
     # mitmproxy words a reset by the upstream as one by the client, too; who it was is settled in the proxy.
     (r"stream (?:reset|closed) by (?:client|server) \((?P<code>\w{1,64})\)", "http2_reset_{code}"),
     (r"HTTP/2 (?:connection closed|protocol error)", "http2_connection_error"),

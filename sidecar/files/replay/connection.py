@@ -13,6 +13,7 @@ from http import HTTPStatus
 
 import h11
 
+from sidecar.capture.records import RESET
 from sidecar.files.capture import Capture
 from sidecar.files.replay.clock import Clock
 from sidecar.files.replay.recordings import Asked, Recordings, is_socket
@@ -20,8 +21,6 @@ from sidecar.files.replay.websocket import play_socket
 
 READ = 1 << 16
 BODY_LIMIT = 256 * 1024 * 1024
-RESET = "connection reset by peer"
-"""How the recorded error of a reset begins (`capture.ends`); mitmproxy itself words all breaks alike."""
 _HOP_BY_HOP = frozenset(
     {
         "connection",

@@ -10,6 +10,7 @@ from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, TextMessage
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
 
+from sidecar.capture.records import NO_CLOSE_FRAME
 from sidecar.files.capture import Capture, MessagePart
 from sidecar.files.replay.clock import Clock
 from sidecar.files.replay.recordings import Asked
@@ -17,7 +18,6 @@ from sidecar.files.replay.recordings import Asked
 type Link = tuple[h11.Connection, asyncio.StreamReader, asyncio.StreamWriter]
 
 _READ = 1 << 16
-_ABNORMAL = 1006
 _GONE = None
 """In place of a message: the client has closed or left."""
 _CLOSING_SECONDS = 10.0
@@ -126,7 +126,7 @@ async def _act(capture: Capture, stage: _Stage, clock: Clock) -> str:
             pass
         return "client left"
     await clock.until(end.at_ms)
-    if end.kind != "eof" or end.code == _ABNORMAL:
+    if end.kind != "eof" or end.code == NO_CLOSE_FRAME:
         return "reset"
     with contextlib.suppress(ConnectionError):
         await stage.send(CloseConnection(code=end.code or 1000, reason=end.reason or None))
