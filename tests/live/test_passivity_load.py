@@ -83,18 +83,24 @@ async def test_upload_of_100_mb_does_not_stay_in_memory(target: str) -> None:
     assert grown < GROWTH, f"grew by {grown // MIB} MiB"
 
 
-async def test_slow_reader_throttles_the_upstream() -> None:
-    size, sent = 150, 0
+class Flood:
+    """An upstream that sends `size` MiB as fast as they are taken; `sent` of them have gone out."""
 
-    async def floods(end: End) -> None:
-        nonlocal sent
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.sent = 0
+
+    async def __call__(self, end: End) -> None:
         await end.until(b"\r\n\r\n")
-        await end.write(ok(b"").replace(b": 0", b": %d" % (size * MIB)))
-        for _ in range(size):
+        await end.write(ok(b"").replace(b": 0", b": %d" % (self.size * MIB)))
+        for _ in range(self.size):
             await end.write(BLOCK)
-            sent += 1
+            self.sent += 1
 
-    async with serving(floods) as url, sidecar_run("--upstream", url, env=OUTBOX) as sidecar:
+
+async def test_slow_reader_throttles_the_upstream() -> None:
+    flood = Flood(150)
+    async with serving(flood) as url, sidecar_run("--upstream", url, env=OUTBOX) as sidecar:
         reader, writer = await asyncio.open_connection(*sidecar.proxy, limit=MIB)
         before = most_memory(sidecar.program)
         writer.write(b"GET /big HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -104,18 +110,18 @@ async def test_slow_reader_throttles_the_upstream() -> None:
         async def still() -> bool:
             """Whether the upstream has come to a halt."""
             nonlocal held
-            was, held = held, sent
+            was, held = held, flood.sent
             await asyncio.sleep(0.5)
-            return was == sent
+            return was == flood.sent
 
         await wait_until(still, what="the upstream to be throttled")
         assert held < 60, f"{held} MiB on the way to a client that does not read"
         total = hashlib.sha256()
-        for _ in range(size):
+        for _ in range(flood.size):
             total.update(await reader.readexactly(MIB))
         writer.close()
         grown = most_memory(sidecar.program) - before
-    assert total.digest() == hashlib.sha256(BLOCK * size).digest()
+    assert total.digest() == hashlib.sha256(BLOCK * flood.size).digest()
     assert grown < GROWTH, f"grew by {grown // MIB} MiB"
 
 
@@ -124,22 +130,13 @@ async def test_slow_reader_of_one_http2_stream_is_not_throttled(certificate: Cer
 
     The other streams of the connection are better off for it. Here the client takes its first 64 KiB, and no more.
     """
-    size, sent = 30, 0
-
-    async def floods(end: End) -> None:
-        nonlocal sent
-        await end.until(b"\r\n\r\n")
-        await end.write(ok(b"").replace(b": 0", b": %d" % (size * MIB)))
-        for _ in range(size):
-            await end.write(BLOCK)
-            sent += 1
-
-    async with serving(floods) as url, proxied(certificate, tmp_path, url) as sidecar:
+    flood = Flood(30)
+    async with serving(flood) as url, proxied(certificate, tmp_path, url) as sidecar:
         client = await H2Client.connect(sidecar.proxy, authority(tmp_path))
         await client.send(chat("m-slow", []))
 
         async def all_sent() -> bool:
-            return sent == size
+            return flood.sent == flood.size
 
         await wait_until(all_sent, what="the proxy to take it all")
         client.close()
