@@ -54,7 +54,7 @@ def volumes() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="compose-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        for volume in ("authority", "certificate", "confdir", "state", "prometheus"):
+        for volume in ("alertmanager", "authority", "certificate", "confdir", "state", "prometheus"):
             (folder / volume).mkdir()
             os.chown(folder / volume, USERS[CONTAINER], USERS[CONTAINER])
         (folder / "home").mkdir()
@@ -70,6 +70,7 @@ async def test_reverse(volumes: Path) -> None:
             for name in ours:
                 await stack.enter_async_context(started(box, Service(name, volumes)))
             await stack.enter_async_context(prometheus(box, Service("prometheus", volumes)))
+            await stack.enter_async_context(alertmanager(box, Service("alertmanager", volumes)))
 
             async def counted(expression: str) -> bool:
                 query = urlencode({"query": expression})
@@ -84,6 +85,10 @@ async def test_reverse(volumes: Path) -> None:
                 await wait_until(lambda: counted(expression), 90, expression)  # noqa: B023  # awaited before the next one
             rules = json.loads(get(box, "http://prometheus:9090/api/v1/rules"))["data"]["groups"]
             assert any(rule["name"] == "LLMSidecarDown" for group in rules for rule in group["rules"])
+            known = json.loads(get(box, "http://prometheus:9090/api/v1/alertmanagers"))["data"]["activeAlertmanagers"]
+            assert [each["url"] for each in known] == ["http://alertmanager:9093/api/v2/alerts"]
+            status = json.loads(get(box, "http://alertmanager:9093/api/v2/status"))
+            assert "LLM" in status["config"]["original"]
 
 
 @contextlib.asynccontextmanager
@@ -101,6 +106,18 @@ async def prometheus(place: str, service: Service) -> AsyncIterator[None]:
     command = [a if a.startswith("--storage") else b for a, b in zip(storage, service.said["command"], strict=True)]
     async with program("prometheus", *within(place, path, *command, user=CONTAINER)) as running:
         await running.says("(Server is ready to receive web requests)")
+        yield
+
+
+@contextlib.asynccontextmanager
+async def alertmanager(place: str, service: Service) -> AsyncIterator[None]:
+    """Debian's Alertmanager with the service's command."""
+    path = shutil.which("alertmanager") or require_program(
+        "prometheus-alertmanager", "apt-get install prometheus-alertmanager"
+    )
+    command = service.here([path, *service.said["command"]])
+    async with program("alertmanager", *within(place, *command, user=CONTAINER)) as running:
+        await running.says('(msg="Listening on")')
         yield
 
 
