@@ -70,7 +70,12 @@ class Outbox:
     def take(self, bytes_at_most: int) -> list[Item]:
         """The oldest records, up to so many bytes of them (but one at least, if there is any)."""
         records = self.records
-        batch: list[Item] = []
+        if self.size <= bytes_at_most:
+            batch, self.size = list(records), 0
+            records.clear()
+            self._waiting = False
+            return batch
+        batch = []
         taken = 0
         while records and (not batch or taken < bytes_at_most):
             item = records.popleft()

@@ -116,6 +116,9 @@ class Message(Record, tag="m", frozen=True):
     """Its length in bytes."""
 
 
+PAYLOADS = (RequestBody, Chunk, Message)
+"""Records that carry what went over the wire; all others are control records."""
+
 AnyRecord = Opened | RequestBody | RequestSent | ResponseHead | Chunk | Ended | Lost | Health | Message
 
 

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sidecar.capture.records import VERSION, Acknowledged, AnyRecord, Welcome
+from sidecar.capture.records import PAYLOADS, VERSION, Acknowledged, AnyRecord, Welcome
 from sidecar.transport.wire import WireError, decode_batch, decode_hello, encode, read_message
 
 logger = logging.getLogger(__name__)
@@ -84,8 +84,12 @@ class Receiver:
         if hello.version != VERSION:
             raise WireError(f"a proxy writes records of version {hello.version}, this analyzer reads {VERSION}")
         for batches in itertools.count(1):
-            self._sink(number, decode_batch(await read_message(reader)))
-            if writer.transport.get_write_buffer_size() < _UNREAD:  # the next one says it, too
+            batch = decode_batch(await read_message(reader))
+            self._sink(number, batch)
+            # Pieces alone are nothing that a proxy waits to hear of: it would be woken for each batch. What is not said
+            # now, the next acknowledgement says.
+            said = any(not isinstance(record, PAYLOADS) for record in batch)
+            if said and writer.transport.get_write_buffer_size() < _UNREAD:
                 writer.write(encode(Acknowledged(batches)))
 
 

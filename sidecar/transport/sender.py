@@ -1,9 +1,7 @@
 """From the outbox to the analyzer, in batches, without ever holding up the proxy's event loop."""
 
 import asyncio
-import contextlib
 import logging
-from typing import Any
 
 from sidecar.capture.capture import Capture
 from sidecar.capture.outbox import Item
@@ -12,7 +10,7 @@ from sidecar.transport.wire import WireError, decode_acknowledged, decode_welcom
 
 logger = logging.getLogger(__name__)
 
-BATCH_SECONDS = 0.01
+BATCH_SECONDS = 0.02
 BATCH_BYTES = 256 * 1024
 _BUFFER = 1024 * 1024  # bytes asyncio may hold before the sender waits
 _FIRST_RETRY, _LAST_RETRY = 0.05, 2.0
@@ -25,19 +23,19 @@ class Sender:
         self._capture = capture
         self._path = path
         self._worker = worker
-        self._ready = asyncio.Event()
         self._heard = asyncio.Event()
-        self.connected = False
+        self._writer: asyncio.StreamWriter | None = None
+        self._due: asyncio.TimerHandle | None = None
         self.connections = 0
 
+    @property
+    def connected(self) -> bool:
+        """Whether an analyzer takes what is sent."""
+        return self._writer is not None
+
     async def run(self) -> None:
-        """Connect, pump, and again, until cancelled."""
-        loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            loop.call_later(BATCH_SECONDS, self._ready.set)
-
-        self._capture.outbox.wake = wake
+        """Connect, send, and again, until cancelled."""
+        self._capture.outbox.wake = self._schedule
         retry = _FIRST_RETRY
         while True:
             try:
@@ -48,21 +46,21 @@ class Sender:
                 continue
             try:
                 await self._serve(reader, writer)
-                retry = _FIRST_RETRY
             except (OSError, EOFError) as error:
                 logger.info("analyzer connection ended: %s", error or type(error).__name__)
+                retry = _FIRST_RETRY if self.connected else min(retry * 2, _LAST_RETRY)
             except WireError as error:
                 logger.warning("cannot use the analyzer at %s: %s", self._path, error)
                 retry = _LAST_RETRY
             finally:
-                if self.connected:
-                    self.connected = False
+                if self._writer is not None:
+                    self._writer = None
                     self._capture.analyzer_gone()
                 writer.close()
             await asyncio.sleep(retry)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.set_write_buffer_limits(high=_BUFFER)
+        """Until the analyzer goes."""
         writer.write(encode(Hello(VERSION, self._worker)))
         welcome = decode_welcome(await read_message(reader))
         if welcome.version != VERSION:
@@ -70,43 +68,33 @@ class Sender:
                 f"it reads records of version {welcome.version}, this proxy writes version {VERSION}: "
                 "run proxy and analyzer of the same release"
             )
-        self.connected = True
+        self._writer = writer
         self.connections += 1
-        self._ready.set()  # what the connection before left behind has woken nobody since
-        gone = asyncio.ensure_future(self._listen(reader))
-        try:
-            await self._pump(writer, gone)
-        finally:
-            gone.cancel()
-            with contextlib.suppress(asyncio.CancelledError, OSError, EOFError, WireError):
-                await gone
-
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Until the analyzer goes."""
+        self._schedule()  # what the connection before left behind has woken nobody since
         while True:
             self._capture.acknowledged(decode_acknowledged(await read_message(reader)).batches)
             self._heard.set()
 
-    async def _pump(self, writer: asyncio.StreamWriter, gone: "asyncio.Future[Any]") -> None:
-        while not gone.done():
-            if not self._ready.is_set():
-                waiting: asyncio.Future[Any] = asyncio.ensure_future(self._ready.wait())
-                await asyncio.wait([waiting, gone], return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
-                if gone.done():
-                    break
-            self._ready.clear()
-            await self.flush(writer)
-        raise EOFError("closed by the analyzer")
+    def _schedule(self) -> None:
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(BATCH_SECONDS, self._send)
 
-    async def flush(self, writer: asyncio.StreamWriter) -> None:
-        """Everything in the outbox, a batch at a time; what waits for a slow analyzer stays in the outbox's bound."""
-        outbox = self._capture.outbox
+    def _send(self) -> None:
+        """A callback rather than a task that waits: it runs up to fifty times a second beside the traffic.
+
+        What a slow analyzer has not taken stays in the outbox, in its bound.
+        """
+        self._due = None
+        outbox, writer = self._capture.outbox, self._writer
+        if writer is None:
+            return
         while outbox.records:
+            if writer.transport.get_write_buffer_size() >= _BUFFER:
+                self._schedule()
+                return
             batch = outbox.take(BATCH_BYTES)
             self._capture.handed_over(batch)
             writer.write(self._encoded(batch))
-            await writer.drain()
 
     def _encoded(self, batch: list[Item]) -> bytes:
         """A batch, less what cannot be encoded: a bug of ours, that must be no end of telemetry."""
