@@ -27,9 +27,11 @@ from mitmproxy.proxy.mode_specs import ProxyMode
 from mitmproxy.tls import ClientHelloData
 
 from sidecar.addon import LlmSidecar
+from sidecar.addon_chain import AddonChain
 from sidecar.config import ConfigError, Settings, host_port
 from sidecar.passivity import HostInBrackets, ManyUpstreamConnections, mend
 from sidecar.proxy_side import ProxySide
+from sidecar.short_way import shorten
 from sidecar.transport.supervisor import AnalyzerFailed
 
 _BRACKETS = re.compile(r"@\[([^\[\]@]+)\]:(\d+)$")
@@ -81,6 +83,15 @@ def modes_of(settings: Settings) -> list[str]:
         except ValueError as error:
             raise ConfigError(f"bad upstream or mode {mode!r}: {error}") from error
     return modes
+
+
+def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the proxy's event loop: uvloop where it is to be had (it is not on Windows)."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 async def run(
@@ -188,9 +199,11 @@ class _UpstreamTlsFirst:
 
 def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str], side: ProxySide) -> Master:
     mend()
+    shorten()
     opts = options.Options()
     master = Master(opts)
-    master.addons.add(
+    master.addons = AddonChain(master)
+    master.addons.add(  # type: ignore[no-untyped-call]  # mitmproxy has no types here
         core.Core(),
         block.Block(),
         disable_h2c.DisableH2C(),
