@@ -97,7 +97,7 @@ def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
         sys.stdout.flush()
 
     try:
-        asyncio.run(proxy.run(settings, options, ready))
+        asyncio.run(proxy.run(settings, options, ready), loop_factory=proxy.event_loop())
     except proxy.StartError as error:
         raise click.ClickException(str(error)) from error
 
