@@ -77,6 +77,8 @@ class Analyzer:
         """Records exchanges, where the operator asked for it."""
         self.record_span: Callable[[Summary], dict[str, str] | None] = lambda summary: None
         """Called with every summary before it is counted: the ids of its span, to which exemplars then point."""
+        self.told: Callable[[Health], None] = lambda health: None
+        """Called with what each process that captures says of itself."""
         self._limits = settings.limits
         if settings.estimate_tokens:
             self._limits = msgspec.structs.replace(
@@ -353,6 +355,7 @@ class Analyzer:
         series.set(m.TEE_FAILURES, worker, record.failures)
         if len(record.tee_buckets) == len(m.TEE_SECONDS.buckets) + 1:
             series.replace_counts(m.TEE_SECONDS, worker, record.tee_buckets, record.tee_seconds)
+        self.told(record)
 
 
 def stage_of(trace: TracebackType | None) -> str:

@@ -13,6 +13,7 @@ import click
 from sidecar import file_commands
 from sidecar.config import ConfigError, load_settings
 from sidecar.file_commands import CONFIG
+from sidecar.stopping import stop_on_signals
 
 
 def _options[F: Callable[..., Any]](*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -126,7 +127,7 @@ def analyzer(config: Path | None, **flags: Any) -> None:
 
     async def serve() -> None:
         until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        service.stop_on_signals(until)
+        stop_on_signals(until)
         await service.run(settings, ready, until)
 
     try:

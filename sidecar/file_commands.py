@@ -120,7 +120,7 @@ def _read_all(files: Iterable[Path], settings: Settings) -> Iterator[Capture]:
 
 async def _serve(recordings: object, where: tuple[str, int], speed: float, certificate: Path | None) -> None:
     from sidecar.files.replay import Recordings, Served, Server
-    from sidecar.service import stop_on_signals
+    from sidecar.stopping import stop_on_signals
 
     assert isinstance(recordings, Recordings)
 

@@ -270,7 +270,7 @@ ENVOY_STREAMS = Metric(
     "llm_sidecar_envoy_streams_total",
     "counter",
     "Exchanges that Envoy began to tell of: `copied`, `passed` (none of ours), `broken_off` (copied, but nothing told of "
-    "its end), `refused` (too many at once), `failed` (a bug).",
+    "its end), `dropped` (told no further, because the outbox was full), `refused` (too many at once), `failed` (a bug).",
     ("how",),
 )
 PROXIES = Metric("llm_sidecar_proxies_connected", "gauge", "Proxy processes that feed this analyzer.")

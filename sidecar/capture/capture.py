@@ -40,6 +40,7 @@ class Capture:
     def forget(self, tap: Tap) -> None:
         """An exchange turned out not to matter."""
         self._taps.pop(tap.stream, None)
+        tap.release()
 
     def handed_over(self, items: list[Item]) -> None:
         """A batch of records was written. Exchanges that end in it are kept until the analyzer says that it has it."""

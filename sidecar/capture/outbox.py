@@ -25,12 +25,15 @@ class Outbox:
     Used from one thread, the proxy's event loop.
     """
 
-    __slots__ = ("_waiting", "dropped", "failures", "limit", "records", "size", "tee", "wake")
+    __slots__ = ("_waiting", "dropped", "failures", "held", "limit", "records", "size", "tee", "wake")
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
         self.size = 0
         self.records: deque[Item] = deque()
+        self.held = 0
+        """Bytes that taps hold back until it is known whether their exchange matters; what they hold in addition has to
+        fit beside these and what waits here."""
         self.dropped = 0
         """Records dropped since the start."""
         self.failures = 0
@@ -49,6 +52,17 @@ class Outbox:
         if not self._waiting:
             self._notify()
         return True
+
+    def hold(self, size: int) -> bool:
+        """Take room for a payload that is held back; False where there is none."""
+        if self.size + self.held + size + RECORD_OVERHEAD > self.limit:
+            return False
+        self.held += size + RECORD_OVERHEAD
+        return True
+
+    def let_go(self, pieces: int, size: int) -> None:
+        """Give back the room of so many held payloads of so many bytes together."""
+        self.held -= size + pieces * RECORD_OVERHEAD
 
     def put_control(self, record: Record) -> bool:
         """Append a head, an end or a loss; False (and counted) only where even the reserve is used up."""

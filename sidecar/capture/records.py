@@ -102,6 +102,8 @@ class Health(Record, tag="p", frozen=True):
     tee_buckets: list[int]
     loop_lag_seconds: float
     """Largest lag of the event loop since the last report."""
+    told: dict[str, int] = {}
+    """Exchanges that Envoy began to tell of, by how that went."""
 
 
 class Message(Record, tag="m", frozen=True):

@@ -4,7 +4,7 @@ read the clock, append and return; they cannot raise, for mitmproxy silently dro
 from time import monotonic_ns
 
 from sidecar.capture.bounds import ERROR, fitted
-from sidecar.capture.outbox import RECORD_OVERHEAD, Item, Outbox, Piece, Whole
+from sidecar.capture.outbox import Item, Outbox, Piece, Whole
 from sidecar.capture.records import Ended, EndedKind, Lost, Opened, Record, RequestSent, ResponseHead
 
 REQUEST_COPY_LIMIT = 4 * 1024 * 1024
@@ -102,9 +102,9 @@ class Tap:
             self._outbox.failures += 1
         return data
 
-    def end(self, kind: EndedKind, error: str = "") -> None:
-        """The exchange is over; called once."""
-        at = self._eof_at if kind == "eof" and self._eof_at else monotonic_ns()
+    def end(self, kind: EndedKind, error: str = "", at: int = 0) -> None:
+        """The exchange is over, or was so before, `at` some time; called once."""
+        at = at or (self._eof_at if kind == "eof" and self._eof_at else monotonic_ns())
         self.ended = Ended(self.stream, at, kind, fitted(error, ERROR))
         if self.lost:
             self._control(Lost(self.stream, at, self._lost_records, self._lost_bytes))
@@ -112,12 +112,22 @@ class Tap:
 
     def confirm(self) -> None:
         """The exchange matters: what was held goes out, and all that follows."""
-        held, self._held = self._held or [], None
+        held = self.release()
+        self._held = None
         for item, _size in held:
             if isinstance(item, Record):
                 self._control(item)
             else:
                 self._payload(item)
+
+    def release(self) -> list[tuple[Item, int]]:
+        """Hold nothing any more; what was held."""
+        held = self._held or []
+        sizes = [size for item, size in held if not isinstance(item, Record)]
+        self._outbox.let_go(len(sizes), sum(sizes))
+        if self._held is not None:
+            self._held = []
+        return held
 
     def lose(self) -> None:
         """Telemetry of this exchange is gone (the analyzer died): announce it anew, without a verdict to come."""
@@ -141,7 +151,7 @@ class Tap:
         size = len(item[3])
         if self._held is not None:
             # Held pieces count against the same bound: a proxy full of uploads must not grow either.
-            if self._outbox.size + size + RECORD_OVERHEAD <= self._outbox.limit:
+            if self._outbox.hold(size):
                 self._held.append((item, size))
         elif not self._outbox.put(item, size):
             self.lost = True

@@ -19,7 +19,7 @@ from sidecar.demo import gateway, upstream
 from sidecar.demo.certificate import self_signed
 from sidecar.demo.clients import IMPATIENT, all_clients
 from sidecar.demo.faults import ALL_LATE_HEADS, ALL_PLAYS
-from sidecar.service import stop_on_signals
+from sidecar.stopping import stop_on_signals
 
 THROUGH_GATEWAY = ("healthy", "cached-prompt")
 

@@ -1,15 +1,19 @@
-"""One exchange as Envoy's external processing tells it: its messages in, records out. Knows nothing of gRPC."""
+"""One exchange as Envoy's external processing tells it: its messages in, records into the outbox. Knows nothing of gRPC."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from time import monotonic_ns, time_ns
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from sidecar.capture import bounds
+from sidecar.capture.bounds import fitted, fitted_headers
+from sidecar.capture.capture import Capture
 from sidecar.capture.interest import Chooser, Interest
-from sidecar.capture.records import AnyRecord, Chunk, Ended, Lost, Opened, RequestBody, RequestSent, ResponseHead
+from sidecar.capture.records import Opened, ResponseHead
 from sidecar.capture.redaction import pseudonym, redact_headers, redact_target
-from sidecar.capture.tap import REQUEST_COPY_LIMIT
+from sidecar.capture.tap import Tap
 from sidecar.envoy.ends import End, Key, key_of, unanswered
 
 FILTER = "envoy.filters.http.ext_proc"
@@ -21,63 +25,57 @@ _LATE = 5_000_000_000  # nanoseconds; more is a clock that was set meanwhile
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What all exchanges share. `room` asks whether so many more bytes may be held, and takes them (negative: gives
-    them back)."""
+    """What all exchanges share."""
 
+    capture: Capture
     chooser: Chooser
     allowed_headers: frozenset[str]
     salt: bytes
-    room: Callable[[int], bool]
 
 
 class EnvoyExchange:
-    """Methods give the records that a message amounts to, in order. `wanted` turns False where the exchange is none of
-    ours; `over` turns True with its last message.
+    """`wanted` turns False where the exchange is none of ours; `over` turns True with its last message.
 
     `same_clock`: Envoy is on this host, so that what it says of when the request began can be believed.
     """
 
-    def __init__(self, stream: int, context: Context, upstream: str = "", *, same_clock: bool = False) -> None:
+    def __init__(self, context: Context, upstream: str = "", *, same_clock: bool = False) -> None:
         self.key: Key | None = None
         self.wanted = True
         self.over = False
-        self.opened = False
-        """Whether the analyzer has heard of it."""
-        self._stream = stream
         self._context = context
         self._upstream = upstream
         self._same_clock = same_clock
-        self._held: list[AnyRecord] | None = None
-        self._held_bytes = 0
-        self._request_room = REQUEST_COPY_LIMIT
-        self._sent = False
+        self._tap: Tap | None = None
         self._answered = False
         self._failure = ""
 
-    def take(self, message: Any, at: int, wall_ns: int) -> list[AnyRecord]:
-        """A `ProcessingRequest`, read at `at` (CLOCK_MONOTONIC nanoseconds) and `wall_ns` (Unix nanoseconds)."""
-        records = list(self._read(message, at, wall_ns))
-        if self._held is None:
-            return records
-        self._held += records
-        return []
+    @property
+    def lost(self) -> bool:
+        """Whether something of it was dropped: what follows is not looked at."""
+        return self._tap is not None and self._tap.lost
 
-    def _read(self, message: Any, at: int, wall_ns: int) -> Iterator[AnyRecord]:
+    def take(self, message: Any) -> None:
+        """A `ProcessingRequest`, just read."""
         kind = message.WhichOneof("request")
-        if kind == "response_body":
-            yield from self._response_body(message.response_body, at)
+        tap = self._tap
+        if tap is None:
+            if kind == "request_headers":
+                self._request_head(message)
+            else:  # Envoy answered before the request came to it: there is nothing to judge
+                self.wanted = False
+        elif kind == "response_body":
+            self._response_body(tap, message.response_body)
         elif kind == "request_body":
-            yield from self._request_body(message.request_body, at)
-        elif kind == "request_headers":
-            yield from self._request_head(message, at, wall_ns)
+            _request_body(tap, message.request_body)
         elif kind == "response_headers":
-            yield from self._response_head(message, at)
+            self._response_head(tap, message)
         elif kind == "request_trailers":
-            yield from self._request_over(at)
+            tap.request_sent()
         elif kind == "response_trailers":
-            yield self._end(at)
+            self._end(tap)
 
-    def _request_head(self, message: Any, at: int, wall_ns: int) -> Iterator[AnyRecord]:
+    def _request_head(self, message: Any) -> None:
         head = message.request_headers
         pseudo, fields = _split(head.headers)
         attributes = _attributes(message)
@@ -92,30 +90,31 @@ class EnvoyExchange:
         if interest is Interest.NO:
             self.wanted = False
             return
-        if interest is Interest.MAYBE:
-            self._held = []
         source = _text(attributes, "source.address")
         self.key = key_of(source, _text(attributes, "request.time"))
-        self.opened = interest is Interest.YES
+        wall_ns = time_ns()
         late = self._lateness(wall_ns)
-        yield Opened(
-            self._stream,
-            at - late,
-            f"envoy-{self._stream}",
+        capture = self._context.capture
+        stream = capture.next_stream()
+        opened = Opened(
+            stream,
+            monotonic_ns() - late,
+            f"envoy-{stream}",
             wall_ns - late,
-            method,
+            fitted(method, bounds.METHOD),
             scheme,
-            host,
+            fitted(host, bounds.HOST),
             port,
-            redact_target(target),
-            _text(attributes, "request.protocol"),
-            redact_headers(fields, self._context.allowed_headers),
+            fitted(redact_target(target), bounds.TARGET),
+            fitted(_text(attributes, "request.protocol"), bounds.VERSION),
+            fitted_headers(redact_headers(fields, self._context.allowed_headers)),
             0,
             f"envoy:{_text(attributes, 'destination.address')}",
             self._client(source),
         )
+        self._tap = capture.open(opened, held=interest is Interest.MAYBE)
         if head.end_of_stream:
-            yield from self._request_over(at)
+            self._tap.request_sent()
 
     def _lateness(self, wall_ns: int) -> int:
         """Nanoseconds since Envoy had the request: which of two taps was first depends on it."""
@@ -128,86 +127,68 @@ class EnvoyExchange:
         host = source.rpartition(":")[0]
         return pseudonym(host, self._context.salt) if host else ""
 
-    def _request_body(self, body: Any, at: int) -> Iterator[AnyRecord]:
-        data = body.body[: self._request_room]
-        if data and self._may_keep(len(data)):
-            self._request_room -= len(data)
-            yield RequestBody(self._stream, at, data)
-        if body.end_of_stream:
-            yield from self._request_over(at)
-
-    def _may_keep(self, size: int) -> bool:
-        """What is held back is bounded over all exchanges; what does not fit is dropped."""
-        if self._held is None:
-            return True
-        if not self._context.room(size):
-            return False
-        self._held_bytes += size
-        return True
-
-    def _request_over(self, at: int) -> Iterator[AnyRecord]:
-        if not self._sent:
-            self._sent = True
-            yield RequestSent(self._stream, at)
-
-    def _response_head(self, message: Any, at: int) -> Iterator[AnyRecord]:
+    def _response_head(self, tap: Tap, message: Any) -> None:
         head = message.response_headers
         pseudo, fields = _split(head.headers)
         attributes = _attributes(message)
         status = pseudo.get(":status", "")
-        code = int(status) if status.isascii() and status.isdigit() else 0
+        code = int(status) if len(status) == 3 and status.isascii() and status.isdigit() else 0
         if 100 <= code < 200 and code != 101:
             return
         self._failure = unanswered(_number(attributes, "response.flags"), _text(attributes, "response.code_details"))
-        if self._held is not None:
+        if tap.held:
             kind = next((value for name, value in fields if name == b"content-type"), b"")
             self.wanted = self._context.chooser.confirmed_by(kind.decode("latin-1"))
             if not self.wanted:
                 return
-            yield from self._confirm()
+            tap.confirm()
         if code == 101:  # the bytes that follow are another protocol's
             self.wanted = False
             return
         if not self._failure:
             self._answered = True
-            yield ResponseHead(self._stream, at, code, "", redact_headers(fields, self._context.allowed_headers))
+            headers = fitted_headers(redact_headers(fields, self._context.allowed_headers))
+            tap.response_head(ResponseHead(tap.stream, monotonic_ns(), code, "", headers))
         if head.end_of_stream:
-            yield self._end(at)
+            self._end(tap)
 
-    def _confirm(self) -> Iterator[AnyRecord]:
-        held, self._held = self._held or [], None
-        self.opened = True
-        self.release()
-        yield from held
-
-    def _response_body(self, body: Any, at: int) -> Iterator[AnyRecord]:
+    def _response_body(self, tap: Tap, body: Any) -> None:
         if body.body and self._answered:
-            yield Chunk(self._stream, at, body.body)
+            tap.response_chunk(body.body)
         if body.end_of_stream:
-            yield self._end(at)
+            self._end(tap)
 
-    def _end(self, at: int) -> AnyRecord:
+    def _end(self, tap: Tap) -> None:
         self.over = True
-        return Ended(self._stream, at, "upstream_failed" if self._failure else "eof", self._failure[:500])
+        if not tap.held:
+            tap.end("upstream_failed" if self._failure else "eof", self._failure)
 
-    def broken_off(self, told: End | None, at: int) -> list[AnyRecord]:
-        """Envoy tells no more of it, and had not told its end: what its log says of it, else nothing is known."""
+    def broken_off(self, told: End | None) -> bool:
+        """Envoy tells no more of it, and had not told its end: what its log says of it, else nothing is known. Whether
+        the analyzer will hear of it."""
         self.over = True
-        if not self.opened:
-            return []
+        tap = self._tap
+        if tap is None or tap.held:
+            return False
         if told is None:
-            lost = Lost(self._stream, at)
-            return [lost, Ended(self._stream, at, "upstream_reset", "Envoy stopped telling")]
-        kind = "upstream_failed" if told.kind == "upstream_reset" and not self._answered else told.kind
-        return [Ended(self._stream, told.at, kind, told.error[:500])]
+            tap.lost = True
+            tap.end("upstream_reset", "Envoy stopped telling")
+        else:
+            failed = told.kind == "upstream_reset" and not self._answered
+            tap.end("upstream_failed" if failed else told.kind, told.error, told.at)
+        return True
 
     def release(self) -> None:
-        """Give back what it held; may be called again."""
-        if self._held_bytes:
-            self._context.room(-self._held_bytes)
-            self._held_bytes = 0
-        if self._held:
-            self._held.clear()
+        """Give back what was held of an exchange that turned out not to matter."""
+        if self._tap is not None and self._tap.held:
+            self._context.capture.forget(self._tap)
+
+
+def _request_body(tap: Tap, body: Any) -> None:
+    if body.body:
+        tap.request_chunk(body.body)
+    if body.end_of_stream:
+        tap.request_sent()
 
 
 def _split(headers: Any) -> tuple[dict[str, str], list[tuple[bytes, bytes]]]:

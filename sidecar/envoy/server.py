@@ -5,17 +5,17 @@ once, which tells Envoy to send no more of it.
 """
 
 import asyncio
-import itertools
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from time import monotonic_ns, time_ns
+from collections import Counter
+from collections.abc import AsyncIterator
+from time import monotonic_ns
 from typing import Any
 
 import grpc
 
+from sidecar.capture.capture import Capture
 from sidecar.capture.interest import Chooser
-from sidecar.capture.records import AnyRecord
 from sidecar.envoy.ends import Ends, entry_of
 from sidecar.envoy.exchange import UPSTREAM, Context, EnvoyExchange
 from sidecar.envoy.protocol import Nothing, handlers
@@ -23,43 +23,29 @@ from sidecar.failures import log_failure
 
 logger = logging.getLogger(__name__)
 
-CONNECTION = -1
-"""The number under which the analyzer knows what comes from Envoy; those of proxies on the records socket are positive."""
 _MESSAGE = 64 * 1024 * 1024  # bytes of one message; Envoy sends what it has in its buffers
 _SAME_HOST = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D")  # how gRPC writes a peer
 _STOP = 1.0  # seconds that streams in flight get at shutdown
 
-type Sink = Callable[[int, Sequence[AnyRecord]], None]
-
 
 class EnvoyServer:
-    """`sink` gets the records, `closed` the number of the connection when the server stops.
-
-    `count` is told how each stream went: `copied`, `passed` (none of ours), `broken_off` (copied, and nothing told of
-    its end), `refused` (more than `max_streams` at once), `failed` (an exception: a bug of ours).
-    `held`: bytes of request bodies that are held back over all exchanges until the response says that they matter.
-    """
+    """Puts what it is told into the outbox of `capture`. More than `max_streams` at once are refused."""
 
     def __init__(
         self,
         target: str,
+        capture: Capture,
         chooser: Chooser,
         allowed_headers: frozenset[str],
-        sink: Sink,
-        closed: Callable[[int], None],
-        count: Callable[[str], None],
         *,
         max_streams: int,
-        held: int,
     ) -> None:
         self._target = target
-        self._sink = sink
-        self._closed = closed
-        self._count = count
         self._max_streams = max_streams
-        self._held_room = held
-        self._context = Context(chooser, allowed_headers, secrets.token_bytes(32), self._room)
-        self._numbers = itertools.count(1)
+        self._context = Context(capture, chooser, allowed_headers, secrets.token_bytes(32))
+        self.told: Counter[str] = Counter()
+        """How streams went: `copied`, `passed` (none of ours), `broken_off` (copied, and nothing told of its end),
+        `dropped` (copied until the outbox was full), `refused` (too many), `failed` (an exception: a bug of ours)."""
         self._ends = Ends()
         self._server: Any = None
         self.streams = 0
@@ -87,7 +73,6 @@ class EnvoyServer:
         if self._server is not None:
             await self._server.stop(_STOP)
             await _left_behind()
-            self._closed(CONNECTION)
 
     async def _process(self, messages: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         """One stream of external processing."""
@@ -103,19 +88,13 @@ class EnvoyServer:
             self.log(message)
         return Nothing()
 
-    def _room(self, size: int) -> bool:
-        if size > self._held_room:
-            return False
-        self._held_room -= size
-        return True
-
     async def read(self, messages: AsyncIterator[Any], upstream: str, *, same_host: bool) -> None:
         """One exchange."""
         if self.streams >= self._max_streams:
-            self._count("refused")
+            self.told["refused"] += 1
             return
         self.streams += 1
-        exchange = EnvoyExchange(next(self._numbers), self._context, upstream, same_clock=same_host)
+        exchange = EnvoyExchange(self._context, upstream, same_clock=same_host)
         how = "copied"
         try:
             how = await self._follow(exchange, messages)
@@ -125,19 +104,20 @@ class EnvoyServer:
         except Exception as error:  # noqa: BLE001  # a bug costs this exchange its verdict, the others go on
             how = "failed"
             log_failure(logger, "reading what Envoy tells", error)
-            self._sink(CONNECTION, exchange.broken_off(None, monotonic_ns()))
+            exchange.broken_off(None)
         finally:
             self.streams -= 1
             exchange.release()
-            self._count(how)
+            self.told[how] += 1
 
     async def _follow(self, exchange: EnvoyExchange, messages: AsyncIterator[Any]) -> str:
         async for message in messages:
-            records = exchange.take(message, monotonic_ns(), time_ns())
-            if records:
-                self._sink(CONNECTION, records)
+            exchange.take(message)
             if exchange.over:
                 return "copied"
+            if exchange.lost:  # no verdict to come: no use in being told the rest
+                exchange.broken_off(None)
+                return "dropped"
             if not exchange.wanted:
                 break
         return self._broken_off(exchange)
@@ -146,10 +126,8 @@ class EnvoyServer:
         if exchange.over:
             return "copied"
         told = self._ends.take(exchange.key)
-        records = exchange.broken_off(told, monotonic_ns())
-        if not records:
+        if not exchange.broken_off(told):
             return "passed"
-        self._sink(CONNECTION, records)
         return "copied" if told is not None else "broken_off"
 
     def log(self, message: Any) -> None:

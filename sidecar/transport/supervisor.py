@@ -1,10 +1,11 @@
-"""The analyzer as a child of the proxy: started, watched, started again with back-off."""
+"""Children that are started, watched, and started again with back-off: the analyzer of a proxy, the reader of Envoys."""
 
 import asyncio
 import contextlib
 import json
 import logging
 import sys
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,18 +19,41 @@ _STEADY = 60.0  # seconds after which a child's death starts the back-off anew
 
 
 class AnalyzerFailed(RuntimeError):
-    """The analyzer could not start; the text is its own explanation, one line."""
+    """The child could not start; the text is its own explanation, one line."""
+
+
+class Child(msgspec.Struct, frozen=True):
+    """`module` is what is run. `pinned` makes the settings of the next one out of those and the addresses that this one
+    got, so that one that comes after it is found where this one was, also where the system chose the port."""
+
+    name: str
+    module: str
+    pinned: Callable[[Settings, dict[str, str]], Settings]
+
+
+def _same_metrics(settings: Settings, said: dict[str, str]) -> Settings:
+    host, _, _ = settings.metrics_listen.rpartition(":")
+    return msgspec.structs.replace(settings, metrics_listen=f"{host}:{urlsplit(said['metrics']).port}")
+
+
+def _same_envoy(settings: Settings, said: dict[str, str]) -> Settings:
+    return msgspec.structs.replace(settings, envoy_listen=said["envoy"])
+
+
+ANALYZER = Child("analyzer", "sidecar.child", _same_metrics)
+READER = Child("reader of Envoys", "sidecar.envoy.reader", _same_envoy)
 
 
 class Supervisor:
-    """Runs an analyzer on this socket for as long as the proxy lives.
+    """Runs a child on this socket for as long as this process lives.
 
     The child reads its settings from the first line of its standard input, and ends when that input does, so that
-    no analyzer outlives its proxy, however that dies.
+    none outlives who started it, however that dies.
     """
 
-    def __init__(self, socket: str, settings: Settings) -> None:
-        self._command = [sys.executable, "-m", "sidecar.child"]
+    def __init__(self, socket: str, settings: Settings, child: Child = ANALYZER) -> None:
+        self._child = child
+        self._command = [sys.executable, "-m", child.module]
         self._settings = msgspec.structs.replace(settings, socket=socket)
         self._process: asyncio.subprocess.Process | None = None
         self._started = 0.0
@@ -59,14 +83,11 @@ class Supervisor:
         try:
             said: dict[str, str] = json.loads(line)
         except ValueError:
-            said = {"error": f"the analyzer ended with code {await process.wait()}"}
+            said = {"error": f"the {self._child.name} ended with code {await process.wait()}"}
         if "error" in said:
             await process.wait()
             raise AnalyzerFailed(said["error"])
-        # One that comes after it is found where this one was, also where the system chose the port.
-        host, _, _ = self._settings.metrics_listen.rpartition(":")
-        listen = f"{host}:{urlsplit(said['metrics']).port}"
-        self._settings = msgspec.structs.replace(self._settings, metrics_listen=listen)
+        self._settings = self._child.pinned(self._settings, said)
         return said
 
     async def watch(self) -> None:
@@ -77,14 +98,14 @@ class Supervisor:
                 code = await self._process.wait()
                 if asyncio.get_running_loop().time() - self._started > _STEADY:
                     backoff = _FIRST_BACKOFF
-                logger.error("analyzer ended with code %s; starting it again in %.1f s", code, backoff)
+                logger.error("%s ended with code %s; starting it again in %.1f s", self._child.name, code, backoff)
             await asyncio.sleep(backoff)
             backoff = min(backoff * 2, _LAST_BACKOFF)
             self.restarts += 1
             try:
                 await self.start()
             except (AnalyzerFailed, OSError) as error:
-                logger.error("analyzer cannot start: %s", error)
+                logger.error("%s cannot start: %s", self._child.name, error)
 
     async def stop(self, seconds: float) -> None:
         """Let the child finish (it is told by the end of its input); kill it if that takes longer than `seconds`."""

@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.capture.bounds import HEADERS, HOST, TARGET
+from sidecar.capture.capture import Capture
 from sidecar.capture.interest import Chooser
+from sidecar.capture.outbox import RECORD_OVERHEAD, Outbox
 from sidecar.capture.records import AnyRecord, Chunk, Ended, Lost, Opened, RequestBody, RequestSent, ResponseHead
 from sidecar.capture.redaction import REDACTED
 from sidecar.envoy.ends import End, Ends, entry_of, key_of, unanswered
 from sidecar.envoy.exchange import FILTER, Context, EnvoyExchange
 from sidecar.envoy.protocol import message as message_of
+from sidecar.transport.wire import LENGTH, decode_batch, encode
 
 BEGAN = "2026-01-02T03:04:05.6789+00:00"
 KEY = ("127.0.0.1:4711", 1_767_323_045_678_900)
@@ -39,19 +43,29 @@ def request(path: str = "/v1/chat/completions?key=k", **more: str) -> Any:
     return head("request_headers", fields, {"source.address": KEY[0], "request.time": BEGAN})
 
 
-def exchange(*, room: int = 1000, upstream: str = "") -> EnvoyExchange:
-    return EnvoyExchange(7, Context(Chooser(), frozenset(), b"salt", lambda size: size <= room), upstream)
+class Told(EnvoyExchange):
+    """With the outbox it fills."""
+
+    def __init__(self, limit: int = 1 << 20, upstream: str = "") -> None:
+        self.outbox = Outbox(limit)
+        super().__init__(Context(Capture(self.outbox), Chooser(), frozenset(), b"salt"), upstream)
+
+    def records(self) -> list[AnyRecord]:
+        """What the analyzer would get since the last time."""
+        return decode_batch(encode(self.outbox.take(1 << 40))[LENGTH.size :])
 
 
-def play(told: EnvoyExchange, *found: Any) -> list[AnyRecord]:
-    return [record for at, message in enumerate(found, 1) for record in told.take(message, at, 1000 + at)]
+def play(told: Told, *found: Any) -> list[AnyRecord]:
+    for message in found:
+        told.take(message)
+    return told.records()
 
 
 ANSWER = head("response_headers", {":status": "200", "content-type": "text/event-stream"})
 
 
 def test_a_whole_exchange() -> None:
-    told = exchange()
+    told = Told()
     found = play(
         told,
         request(authorization="Bearer secret"),
@@ -66,20 +80,21 @@ def test_a_whole_exchange() -> None:
     assert (opened.host, opened.port, opened.target) == ("llm.example", 8000, f"/v1/chat/completions?key={REDACTED}")
     assert ("authorization", REDACTED) in opened.headers
     assert isinstance(ended, Ended)
-    assert (ended.kind, ended.at, told.over, told.key) == ("eof", 5, True, KEY)
+    assert (ended.kind, told.over, told.key) == ("eof", True, KEY)
+    assert [record.at for record in found] == sorted(record.at for record in found)
 
 
 def test_operator_says_whom_it_is_for() -> None:
-    (opened,) = play(exchange(upstream="https://api.openai.com"), request())
+    (opened,) = play(Told(upstream="https://api.openai.com"), request())
     assert isinstance(opened, Opened)
     assert (opened.scheme, opened.host, opened.port) == ("https", "api.openai.com", 443)
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("text/event-stream", True), ("text/html", False)])
 def test_unknown_requests_wait_for_the_response(kind: str, wanted: bool) -> None:
-    told = exchange(room=2)
+    told = Told(4096)
     assert (
-        play(told, request("/upload"), body("request_body", b"{}"), body("request_body", b"too much", last=True)) == []
+        play(told, request("/upload"), body("request_body", b"{}"), body("request_body", b"x" * 4096, last=True)) == []
     )
     found = play(told, head("response_headers", {":status": "200", "content-type": kind}))
     assert told.wanted is wanted
@@ -89,7 +104,7 @@ def test_unknown_requests_wait_for_the_response(kind: str, wanted: bool) -> None
 def test_answers_of_envoys_own_are_a_failed_upstream() -> None:
     attributes = {"response.flags": 32, "response.code_details": "upstream_reset_before_response_started{x}"}
     *_, ended = play(
-        exchange(),
+        Told(),
         request(),
         head("response_headers", {":status": "503"}, attributes),
         body("response_body", b"no", last=True),
@@ -101,16 +116,63 @@ def test_answers_of_envoys_own_are_a_failed_upstream() -> None:
 
 
 def test_what_breaks_off_is_lost_unless_the_log_tells() -> None:
-    told = exchange()
+    told = Told()
     play(told, request())
-    lost, ended = told.broken_off(None, 9)
+    assert told.broken_off(None)
+    lost, ended = told.records()
     assert isinstance(lost, Lost)
     assert isinstance(ended, Ended)
-    told = exchange()
+    told = Told()
     play(told, request(), ANSWER)
-    (ended,) = told.broken_off(End("client_disconnect", "flag", 5), 9)
+    assert told.broken_off(End("client_disconnect", "flag", 5))
+    (ended,) = told.records()
     assert isinstance(ended, Ended)
     assert (ended.kind, ended.at) == ("client_disconnect", 5)
+
+
+def test_an_answer_without_a_request_is_none_of_ours() -> None:
+    told = Told()
+    assert play(told, ANSWER) == []
+    assert not told.wanted
+    assert not told.broken_off(None)
+
+
+def test_heads_obey_the_bounds_of_all_heads() -> None:
+    told = Told(upstream="http://" + "h" * 999)
+    many = {f"x-{number}": "v" for number in range(999)}
+    (opened,) = play(told, request("/v1/messages?" + "q" * 99_999, **many))
+    assert isinstance(opened, Opened)
+    assert (len(opened.host), len(opened.headers)) == (HOST, HEADERS)
+    assert len(opened.target) <= TARGET
+    *_, answer = play(told, head("response_headers", {":status": "200"} | many))
+    assert isinstance(answer, ResponseHead)
+    assert len(answer.headers) == HEADERS
+
+
+def test_what_does_not_fit_is_lost_and_said() -> None:
+    told = Told(2 * 4096)
+    found = play(told, request(), ANSWER, body("response_body", b"x" * 9000))
+    assert told.lost
+    assert not any(isinstance(record, Chunk) for record in found)
+    told.broken_off(None)
+    lost, _ = told.records()
+    assert isinstance(lost, Lost)
+    assert (lost.records, lost.bytes, told.outbox.dropped) == (1, 9000, 1)
+
+
+def test_what_is_held_counts_against_one_bound_for_all() -> None:
+    outbox = Outbox(10 + 2 * RECORD_OVERHEAD)
+    context = Context(Capture(outbox), Chooser(), frozenset(), b"")
+    first, second = EnvoyExchange(context), EnvoyExchange(context)
+    for told in (first, second):
+        told.take(request("/upload"))
+        told.take(body("request_body", b"12345678"))
+    assert outbox.held == 8 + RECORD_OVERHEAD
+    first.release()
+    second.take(body("request_body", b"12345678"))
+    assert outbox.held == 8 + RECORD_OVERHEAD
+    second.take(head("response_headers", {":status": "200", "content-type": "text/event-stream"}))
+    assert outbox.held == 0
 
 
 def test_log_and_attributes_give_the_same_key() -> None:
@@ -154,9 +216,13 @@ ANY = st.one_of(
 
 @given(st.lists(ANY, max_size=8))
 def test_no_message_is_an_exception(found: list[Any]) -> None:
-    told = exchange()
-    for at, message in enumerate(found):
-        told.take(message, at, at)
+    told = Told()
+    for message in found:
+        told.take(message)
         if told.over or not told.wanted:
-            return
-    told.broken_off(None, 99)
+            break
+    else:
+        told.broken_off(None)
+    told.release()
+    told.records()
+    assert (told.outbox.failures, told.outbox.held) == (0, 0)

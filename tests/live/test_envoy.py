@@ -1,7 +1,6 @@
 """The corpus through the real Envoy: what the tap makes of it is what `inspect` makes of the captures, and bytes pass."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,11 +9,14 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from sidecar.capture.capture import Capture
 from sidecar.capture.interest import Chooser
+from sidecar.capture.outbox import Outbox
 from sidecar.capture.records import AnyRecord, Chunk, Ended, Opened, Record, RequestBody
 from sidecar.files.capture import records_of
 from sidecar.files.inspect import report, run
 from sidecar.thresholds import QuirkThresholds
+from sidecar.transport.wire import LENGTH, decode_batch, encode
 from tests.corpus import captures
 from tests.live.envoy import configuration, envoy, everywhere
 from tests.live.exchanges import CASE, Exchange, corpus, end_to_end
@@ -25,7 +27,7 @@ from tests.parts import require_module
 
 require_module("grpc", "pip install 'llm-sidecar[envoy]'")
 
-from sidecar.envoy.server import CONNECTION, EnvoyServer  # noqa: E402  # where the extra is installed
+from sidecar.envoy.server import EnvoyServer  # noqa: E402  # where the extra is installed
 
 EXCHANGES = corpus()
 ENDINGS = {"eof": "eof", "reset": "broken", "hang": "hanging", "client_leaves": "left"}
@@ -38,25 +40,17 @@ in_module_loop = pytest.mark.asyncio(loop_scope="module")
 class Heard:
     """What an EnvoyServer said."""
 
-    streams: dict[int, list[AnyRecord]] = field(default_factory=dict)
-    how: Counter[str] = field(default_factory=Counter)
-    closed: list[int] = field(default_factory=list)
+    outbox: Outbox = field(default_factory=lambda: Outbox(1 << 30))
 
-    def take(self, connection: int, records: Sequence[AnyRecord]) -> None:
-        assert connection == CONNECTION
-        for record in records:
-            self.streams.setdefault(record.stream, []).append(record)
-
-    def count(self, how: str) -> None:
-        self.how[how] += 1
-
-    def server(self, target: str, **bounds: int) -> EnvoyServer:
-        names = frozenset({CASE})
-        limits = {"max_streams": 1000, "held": 1 << 20} | bounds
-        return EnvoyServer(target, Chooser(), names, self.take, self.closed.append, self.count, **limits)
+    def server(self, target: str) -> EnvoyServer:
+        return EnvoyServer(target, Capture(self.outbox), Chooser(), frozenset({CASE}), max_streams=1000)
 
     def by_case(self) -> dict[str, list[AnyRecord]]:
-        return {case_of(records): records for records in self.streams.values()}
+        """What the analyzer would get of each, as it comes over the wire."""
+        streams: dict[int, list[AnyRecord]] = {}
+        for record in decode_batch(encode(self.outbox.take(1 << 40))[LENGTH.size :]):
+            streams.setdefault(record.stream, []).append(record)
+        return {case_of(records): records for records in streams.values()}
 
 
 def case_of(records: Sequence[AnyRecord]) -> str:
@@ -88,12 +82,12 @@ async def played(tmp_path_factory: pytest.TempPathFactory) -> Round:
             answers = await ask_all(running.proxy, EXCHANGES)
 
             async def all_over() -> bool:
-                return sum(heard.how.values()) == len(EXCHANGES)
+                return sum(server.told.values()) == len(EXCHANGES)
 
             await wait_until(all_over, what="the end of all streams")
     await server.stop()
-    assert not heard.how["failed"]
-    assert heard.closed == [CONNECTION]
+    assert not {"failed", "dropped", "refused"} & server.told.keys()
+    assert not heard.outbox.failures
     return Round(player, answers, heard.by_case())
 
 
