@@ -10,7 +10,7 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from sidecar.capture.flows import History
 from sidecar.config import OPTIONS, ConfigError, from_proxy_options
 from sidecar.proxy_side import ProxySide
-from sidecar.transport.supervisor import AnalyzerFailed
+from sidecar.transport.supervisor import ChildFailed
 
 if TYPE_CHECKING:
     from sidecar.flow_verdicts import FlowVerdicts
@@ -71,7 +71,7 @@ class LlmSidecar:
                 ctx.options.update(tcp_timeout=self.side().settings.idle_timeout)
             try:
                 await self.side().start()
-            except AnalyzerFailed as error:
+            except ChildFailed as error:
                 logger.error("sidecar: %s", error)  # which ends a mitmproxy that is starting
                 return
             self._look_for_a_user()

@@ -75,6 +75,7 @@ def cli() -> None:
 @click.option("--upstream", metavar="URL", help="Reverse proxy to this URL.")
 @click.option("--listen", metavar="HOST:PORT", help="Where the reverse proxy listens.  [default: 127.0.0.1:8080]")
 @click.option("--mode", multiple=True, metavar="MODE", help="Any mitmproxy mode, repeated, instead of --upstream.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Proxy processes that share the port.  [1]")
 @_METRICS
 @CONFIG
 @click.option("--socket", metavar="PATH", help="Feed a running `sidecar analyzer` instead of starting one.")
@@ -83,11 +84,10 @@ def cli() -> None:
 @_access_options
 @_record_options
 @_otel_options
-@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy's own, repeated.")
-def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
+@click.option("--set", multiple=True, metavar="NAME=VALUE", help="An option of mitmproxy's own, repeated.")
+def run(config: Path | None, **flags: Any) -> None:
     """Run the proxy with its analyzer until interrupted."""
     settings = load_settings(file=config, flags=flags)
-    from sidecar import proxy  # mitmproxy takes a second to import: only where it is used
 
     def ready(listening: Sequence[str], analyzer: dict[str, str]) -> None:
         for address in listening:
@@ -97,8 +97,18 @@ def run(config: Path | None, options: tuple[str, ...], **flags: Any) -> None:
                 click.echo(f"{name:<8} {analyzer[name]}")
         sys.stdout.flush()
 
+    if settings.workers > 1:
+        from sidecar import workers
+
+        try:
+            asyncio.run(workers.run(settings, ready))
+        except workers.StartError as error:
+            raise click.ClickException(str(error)) from error
+        return
+    from sidecar import proxy  # mitmproxy takes a second to import: only where it is used
+
     try:
-        asyncio.run(proxy.run(settings, options, ready), loop_factory=proxy.event_loop())
+        asyncio.run(proxy.run(settings, ready), loop_factory=proxy.event_loop())
     except proxy.StartError as error:
         raise click.ClickException(str(error)) from error
 

@@ -31,6 +31,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ] = None
     listen: Annotated[str, Meta(description="Address of the reverse proxy")] = "127.0.0.1:8080"
     mode: Annotated[tuple[str, ...], Meta(description="mitmproxy modes, instead of upstream and listen")] = ()
+    workers: Annotated[int, Meta(ge=1, description="Proxy processes that share the port")] = 1
+    set: Annotated[tuple[str, ...], Meta(description="Options of mitmproxy's own, NAME=VALUE")] = ()
     metrics_listen: Annotated[str, Meta(description="Address of /metrics, the live page and the health checks")] = (
         "127.0.0.1:9464"
     )
@@ -153,7 +155,15 @@ def _options() -> tuple[Option, ...]:
     return tuple(found)
 
 
-_NO_OPTIONS = ("upstream", "listen", "mode", "idle_timeout", "envoy_listen")  # mitmproxy has its own, or no use for it
+_NO_OPTIONS = (
+    "upstream",
+    "listen",
+    "mode",
+    "workers",
+    "set",
+    "idle_timeout",
+    "envoy_listen",
+)  # mitmproxy has its own, or no use for it
 _OPTION_TYPES: dict[Any, Any] = {
     str: str,
     str | None: str,

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import signal
 import tempfile
 from collections.abc import Callable, Sequence
@@ -23,19 +22,16 @@ from mitmproxy.addons import (
     upstream_auth,
 )
 from mitmproxy.master import Master
-from mitmproxy.proxy.mode_specs import ProxyMode
 from mitmproxy.tls import ClientHelloData
 
 from sidecar.addon import LlmSidecar
 from sidecar.addon_chain import AddonChain
-from sidecar.config import ConfigError, Settings, host_port
+from sidecar.config import ConfigError, Settings
+from sidecar.modes import modes_of
 from sidecar.passivity import HostInBrackets, ManyUpstreamConnections, mend
 from sidecar.proxy_side import ProxySide
 from sidecar.short_way import shorten
-from sidecar.transport.supervisor import AnalyzerFailed
-
-_BRACKETS = re.compile(r"@\[([^\[\]@]+)\]:(\d+)$")
-"""An IPv6 address to listen on, as everybody writes it; mitmproxy takes it without brackets only."""
+from sidecar.transport.supervisor import ChildFailed
 
 
 class StartError(RuntimeError):
@@ -62,29 +58,6 @@ class _ErrorCheck:
         logging.getLogger().removeHandler(self._handler)
 
 
-def modes_of(settings: Settings) -> list[str]:
-    """The mitmproxy modes that the settings ask for. Raises ConfigError."""
-    modes = list(settings.mode)
-    if settings.upstream is not None:
-        if modes:
-            raise ConfigError(
-                "--upstream and --mode exclude each other; a reverse proxy is --mode reverse:URL@PORT, too"
-            )
-        if not settings.upstream.startswith(("http://", "https://")):
-            raise ConfigError(f"--upstream is {settings.upstream!r}, not a URL like https://api.openai.com")
-        host, port = host_port(settings.listen, "listen")
-        modes = [f"reverse:{settings.upstream.rstrip('/')}@{host}:{port}"]
-    if not modes:
-        raise ConfigError("nothing to listen for: give --upstream URL or --mode MODE (see --help)")
-    modes = [_BRACKETS.sub(r"@\1:\2", mode) for mode in modes]
-    for mode in modes:
-        try:
-            ProxyMode.parse(mode)
-        except ValueError as error:
-            raise ConfigError(f"bad upstream or mode {mode!r}: {error}") from error
-    return modes
-
-
 def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """What makes the proxy's event loop: uvloop where it is to be had (it is not on Windows)."""
     try:
@@ -95,9 +68,11 @@ def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def run(
-    settings: Settings, set_options: Sequence[str], ready: Callable[[Sequence[str], dict[str, str]], None]
+    settings: Settings,
+    ready: Callable[[Sequence[str], dict[str, str]], None],
+    until: "asyncio.Future[None] | None" = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM. `ready` is told the proxy's addresses and the analyzer's.
+    """Serve until SIGINT or SIGTERM, or `until` is done. `ready` is told the proxy's addresses and the analyzer's.
 
     Raises StartError or ConfigError where it cannot.
     """
@@ -107,6 +82,8 @@ async def run(
     logging.getLogger().setLevel(settings.log_level.upper())
     side = ProxySide(settings)
     stopping = _Stopping()
+    if until is not None:
+        until.add_done_callback(lambda _: stopping.stop())
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_report)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -114,7 +91,7 @@ async def run(
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     try:
         await side.start()
-        master = stopping.master = _master(settings, modes, set_options, side)
+        master = stopping.master = _master(settings, modes, side)
         server = master.addons.get("proxyserver")
 
         def up() -> None:
@@ -123,7 +100,7 @@ async def run(
 
         master.addons.add(_Ready(up))
         await master.run()
-    except AnalyzerFailed as error:
+    except ChildFailed as error:
         raise StartError(str(error)) from error
     except asyncio.CancelledError:
         if not stopping.asked:
@@ -197,7 +174,7 @@ class _UpstreamTlsFirst:
         data.establish_server_tls_first = data.context.server.tls
 
 
-def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str], side: ProxySide) -> Master:
+def _master(settings: Settings, modes: Sequence[str], side: ProxySide) -> Master:
     mend()
     shorten()
     opts = options.Options()
@@ -222,7 +199,7 @@ def _master(settings: Settings, modes: Sequence[str], set_options: Sequence[str]
     )
     try:
         opts.update(mode=list(modes), tcp_timeout=settings.idle_timeout, connection_strategy=_strategy(modes))
-        opts.set(*set_options)
+        opts.set(*settings.set)
     except (exceptions.OptionsError, KeyError, ValueError) as error:
         raise ConfigError(f"mitmproxy does not take this: {error}") from error
     _check_confdir(Path(opts.confdir).expanduser())

@@ -2,12 +2,8 @@
 
 import asyncio
 import contextlib
-import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any
 
 from sidecar.capture.capture import Capture
@@ -16,13 +12,10 @@ from sidecar.capture.interest import Chooser
 from sidecar.capture.outbox import Outbox
 from sidecar.config import Settings
 from sidecar.transport.health import HealthReports
+from sidecar.transport.own_analyzer import OwnAnalyzer
 from sidecar.transport.sender import Sender
-from sidecar.transport.supervisor import AnalyzerFailed, Supervisor
-
-logger = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 2.0
-_CHILD_SECONDS = 10.0
 
 
 class ProxySide:
@@ -36,28 +29,20 @@ class ProxySide:
             Chooser(settings.include, settings.exclude),
             frozenset(name.lower() for name in settings.allow_headers),
         )
-        self.supervisor: Supervisor | None = None
+        self._analyzer: OwnAnalyzer | None = None
         self._sender: Sender | None = None
         self.addresses: dict[str, str] = {}
-        self._directory: str | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._health = HealthReports(self.capture)
         self._stopped = False
 
     async def start(self) -> None:
-        """Start or find the analyzer, and begin to send. Raises AnalyzerFailed where one cannot be started."""
+        """Start or find the analyzer, and begin to send. Raises ChildFailed where one cannot be started."""
         path = self.settings.socket
         if path is None:
-            self._directory = tempfile.mkdtemp(prefix="sidecar-")  # owner-only
-            path = str(Path(self._directory) / "records.sock")
-            self.supervisor = Supervisor(path, self.settings)
-            try:
-                self.addresses = await self.supervisor.start()
-            except AnalyzerFailed:
-                shutil.rmtree(self._directory, ignore_errors=True)
-                raise
-            logger.info("sidecar: metrics at %s", self.addresses.get("metrics"))
-            self._spawn(self.supervisor.watch())
+            self._analyzer = OwnAnalyzer(self.settings)
+            self.addresses = await self._analyzer.start()
+            path = self._analyzer.socket
         self._sender = Sender(self.capture, path, os.getpid())
         self._spawn(self._sender.run())
         self._spawn(self._health.measure_lag())
@@ -82,7 +67,5 @@ class ProxySide:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._tasks.clear()
-        if self.supervisor is not None:
-            await self.supervisor.stop(_CHILD_SECONDS)
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        if self._analyzer is not None:
+            await self._analyzer.stop()

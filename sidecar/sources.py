@@ -1,7 +1,5 @@
 """Where an analyzer gets its records from: proxies on the records socket, and Envoys, whose reader is a proxy like others."""
 
-import asyncio
-import contextlib
 import logging
 import shutil
 import tempfile
@@ -13,7 +11,7 @@ from sidecar.capture.records import Health
 from sidecar.config import Settings
 from sidecar.export.access import is_loopback
 from sidecar.transport.receiver import Receiver
-from sidecar.transport.supervisor import READER, AnalyzerFailed, Supervisor
+from sidecar.transport.supervisor import READER, ChildFailed, Supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +31,6 @@ class Sources:
         self._analyzer = analyzer
         self._receiver: Receiver | None = None
         self._reader: Supervisor | None = None
-        self._watching: asyncio.Task[None] | None = None
         self._directory: str | None = None
         self._told: tuple[int, dict[str, int]] = (0, {})
         self.addresses: dict[str, str] = {}
@@ -76,10 +73,9 @@ class Sources:
         reader = Supervisor(path, self._settings, READER)
         try:
             self.addresses |= await reader.start()
-        except AnalyzerFailed as error:
+        except ChildFailed as error:
             raise SourceError(str(error)) from error
         self._reader = reader
-        self._watching = asyncio.create_task(reader.watch())
         if not target.startswith(_UNIX) and not is_loopback(target.rpartition(":")[0].strip("[]")):
             logger.warning(
                 "Envoy's copies come to %s unencrypted, and whoever reaches it can make up traffic: keep others away",
@@ -113,10 +109,6 @@ class Sources:
 
     async def stop(self) -> None:
         """Stop listening."""
-        if self._watching is not None:
-            self._watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watching
         if self._reader is not None:
             await self._reader.stop(_READER_SECONDS)
         if self._receiver is not None:

@@ -16,16 +16,21 @@ type Service = Callable[[Settings, Callable[[dict[str, str]], None], "asyncio.Fu
 """Serves until the future is done, and tells its addresses once all of them answer."""
 
 
-def serve(service: Service, refusal: type[Exception], linger: float = 0.0) -> None:
+def serve(
+    service: Service,
+    refusal: type[Exception],
+    linger: float = 0.0,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
     """Run a service as a child. `refusal` is what it raises where it cannot start; the text goes to who started it.
 
-    `linger`: seconds for which it goes on after the end of its input.
+    `linger`: seconds for which it goes on after the end of its input. `loop_factory`: as of asyncio.run.
     """
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as unbuffered:  # the rest is the event loop's
         settings = msgspec.json.decode(unbuffered.readline(), type=Settings)
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s %(message)s")
     try:
-        asyncio.run(_serve(service, settings, linger))
+        asyncio.run(_serve(service, settings, linger), loop_factory=loop_factory)
     except refusal as error:
         _say({"error": str(error)})
         sys.exit(2)

@@ -13,7 +13,7 @@ import yaml
 
 from sidecar.cli import cli
 from sidecar.config import load_settings
-from sidecar.proxy import modes_of
+from sidecar.modes import modes_of
 from tests.documents import PROJECT, Block, anchors, blocks, command_lines, links, markdown
 from tests.parts import require_program
 

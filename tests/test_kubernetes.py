@@ -10,7 +10,7 @@ import yaml
 
 from sidecar.cli import cli
 from sidecar.config import Settings, load_settings
-from sidecar.proxy import modes_of
+from sidecar.modes import modes_of
 from tests.compose import PROJECT, entrypoint_of
 
 DEPLOY = PROJECT / "docs" / "deploy"

@@ -1,4 +1,5 @@
-"""Children that are started, watched, and started again with back-off: the analyzer of a proxy, the reader of Envoys."""
+"""Children that are started, watched, and started again with back-off: the analyzer of a proxy, the reader of Envoys, the
+proxies among which a port is shared."""
 
 import asyncio
 import contextlib
@@ -18,7 +19,7 @@ _FIRST_BACKOFF, _LAST_BACKOFF = 0.2, 30.0
 _STEADY = 60.0  # seconds after which a child's death starts the back-off anew
 
 
-class AnalyzerFailed(RuntimeError):
+class ChildFailed(RuntimeError):
     """The child could not start; the text is its own explanation, one line."""
 
 
@@ -41,6 +42,7 @@ def _same_envoy(settings: Settings, said: dict[str, str]) -> Settings:
 
 
 ANALYZER = Child("analyzer", "sidecar.child", _same_metrics)
+WORKER = Child("proxy", "sidecar.worker", lambda settings, _: settings)
 READER = Child("reader of Envoys", "sidecar.envoy.reader", _same_envoy)
 
 
@@ -56,6 +58,7 @@ class Supervisor:
         self._command = [sys.executable, "-m", child.module]
         self._settings = msgspec.structs.replace(settings, socket=socket)
         self._process: asyncio.subprocess.Process | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._started = 0.0
         self.restarts = 0
 
@@ -64,10 +67,16 @@ class Supervisor:
         return self._process.pid if self._process is not None else None
 
     async def start(self) -> dict[str, str]:
-        """Start the child and wait until it is ready; what it says of itself (its addresses).
+        """Start the child, wait until it is ready, and start it again whenever it dies; what it says of itself (its
+        addresses).
 
-        Raises AnalyzerFailed with the child's explanation where it gives up.
+        Raises ChildFailed with the child's explanation where it gives up.
         """
+        said = await self._start()
+        self._watching = asyncio.create_task(self._watch())
+        return said
+
+    async def _start(self) -> dict[str, str]:
         process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -86,12 +95,11 @@ class Supervisor:
             said = {"error": f"the {self._child.name} ended with code {await process.wait()}"}
         if "error" in said:
             await process.wait()
-            raise AnalyzerFailed(said["error"])
+            raise ChildFailed(said["error"])
         self._settings = self._child.pinned(self._settings, said)
         return said
 
-    async def watch(self) -> None:
-        """Start the child again whenever it dies, until cancelled."""
+    async def _watch(self) -> None:
         backoff = _FIRST_BACKOFF
         while True:
             if self._process is not None:
@@ -103,12 +111,16 @@ class Supervisor:
             backoff = min(backoff * 2, _LAST_BACKOFF)
             self.restarts += 1
             try:
-                await self.start()
-            except (AnalyzerFailed, OSError) as error:
+                await self._start()
+            except (ChildFailed, OSError) as error:
                 logger.error("%s cannot start: %s", self._child.name, error)
 
     async def stop(self, seconds: float) -> None:
         """Let the child finish (it is told by the end of its input); kill it if that takes longer than `seconds`."""
+        if self._watching is not None:
+            self._watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watching
         process = self._process
         if process is None or process.returncode is not None:
             return
