@@ -12,6 +12,7 @@ from time import monotonic_ns
 from typing import Any
 
 from sidecar.capture.capture import Capture
+from sidecar.capture.checks import watch_http
 from sidecar.capture.flows import FlowTaps
 from sidecar.capture.interest import Chooser
 from sidecar.capture.outbox import Outbox
@@ -61,6 +62,7 @@ class ProxySide:
                 raise
             logger.info("sidecar: metrics at %s", self.addresses.get("metrics"))
             self._spawn(self.supervisor.watch())
+        watch_http()
         self._sender = Sender(self.capture, path, os.getpid())
         self._spawn(self._sender.run())
         self._spawn(self._measure_lag())
@@ -119,5 +121,7 @@ class ProxySide:
                 outbox.tee.seconds,
                 list(outbox.tee.buckets),
                 max(lag, 0.0),
+                self.taps.checks.settled,
+                self.taps.checks.violations,
             )
         )

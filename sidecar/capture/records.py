@@ -102,6 +102,10 @@ class Health(Record, tag="p", frozen=True):
     tee_buckets: list[int]
     loop_lag_seconds: float
     """Largest lag of the event loop since the last report."""
+    checks: int = 0
+    """Exchanges of which what came from the upstream was compared with what went to the client."""
+    violations: int = 0
+    """Of those, exchanges in which it was not the same."""
 
 
 class Message(Record, tag="m", frozen=True):
