@@ -103,6 +103,7 @@ class ProxySide:
     async def _report_health(self) -> None:
         while True:
             await asyncio.sleep(_HEALTH_SECONDS)
+            self.capture.tell_ends()
             self._report()
 
     def _report(self) -> None:
