@@ -353,6 +353,8 @@ class Analyzer:
         series.set(m.LOOP_LAG, worker, record.loop_lag_seconds)
         series.set(m.RECORDS_DROPPED, worker, record.records_dropped)
         series.set(m.TEE_FAILURES, worker, record.failures)
+        series.set(m.PASSIVITY_CHECKS, worker, record.checks)
+        series.set(m.PASSIVITY_VIOLATIONS, worker, record.violations)
         if len(record.tee_buckets) == len(m.TEE_SECONDS.buckets) + 1:
             series.replace_counts(m.TEE_SECONDS, worker, record.tee_buckets, record.tee_seconds)
         self.told(record)

@@ -262,6 +262,19 @@ STREAMS_LOST = Metric(
 TEE_FAILURES = Metric(
     "llm_sidecar_tee_failures_total", "counter", "Exceptions swallowed inside the tee; always a bug.", ("worker",)
 )
+PASSIVITY_CHECKS = Metric(
+    "llm_sidecar_passivity_checks_total",
+    "counter",
+    "Exchanges of which the bytes that came from the upstream were compared with those that went to the client, by hash: "
+    "the first 16 that are copied, then one in 16.",
+    ("worker",),
+)
+PASSIVITY_VIOLATIONS = Metric(
+    "llm_sidecar_passivity_violations_total",
+    "counter",
+    "Of those, exchanges in which they were not the same: a script or another addon changes bodies, or a bug. Stays zero.",
+    ("worker",),
+)
 RECORDS = Metric("llm_sidecar_records_total", "counter", "Records received by the analyzer.")
 WRITERS_REJECTED = Metric(
     "llm_sidecar_writers_rejected_total", "counter", "Connections on the records socket that sent something else."
@@ -362,6 +375,8 @@ METRICS: tuple[Metric, ...] = (
     RECORDS_DROPPED,
     STREAMS_LOST,
     TEE_FAILURES,
+    PASSIVITY_CHECKS,
+    PASSIVITY_VIOLATIONS,
     RECORDS,
     WRITERS_REJECTED,
     ENVOY_STREAMS,

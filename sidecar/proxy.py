@@ -26,6 +26,7 @@ from mitmproxy.tls import ClientHelloData
 
 from sidecar.addon import LlmSidecar
 from sidecar.addon_chain import AddonChain
+from sidecar.capture.redaction import without_quotes
 from sidecar.config import ConfigError, Settings
 from sidecar.modes import modes_of
 from sidecar.passivity import HostInBrackets, ManyUpstreamConnections, mend
@@ -134,8 +135,15 @@ def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 def _log_to_stderr() -> None:
     """From now on; what goes wrong before is the one line of a StartError."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(_WithoutQuotes("%(levelname)s %(name)s %(message)s"))
     logging.getLogger().addHandler(handler)
+
+
+class _WithoutQuotes(logging.Formatter):
+    """mitmproxy quotes what it cannot read, with credentials and all."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_quotes(super().format(record))
 
 
 class _Ready:

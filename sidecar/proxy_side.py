@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from sidecar.capture.capture import Capture
+from sidecar.capture.checks import watch_http
 from sidecar.capture.flows import FlowTaps
 from sidecar.capture.interest import Chooser
 from sidecar.capture.outbox import Outbox
@@ -33,7 +34,7 @@ class ProxySide:
         self._sender: Sender | None = None
         self.addresses: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._health = HealthReports(self.capture)
+        self._health = HealthReports(self.capture, checked=self.taps.checks.so_far)
         self._stopped = False
 
     async def start(self) -> None:
@@ -43,6 +44,7 @@ class ProxySide:
             self._analyzer = OwnAnalyzer(self.settings)
             self.addresses = await self._analyzer.start()
             path = self._analyzer.socket
+        watch_http()
         self._sender = Sender(self.capture, path, os.getpid())
         self._spawn(self._sender.run())
         self._spawn(self._health.measure_lag())

@@ -16,6 +16,8 @@ from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layer import CommandGenerator
 from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, _http1
 
+from sidecar.capture.checks import check_of
+
 type _ReadBody = Callable[[Any, events.Event], CommandGenerator[None]]
 
 
@@ -41,7 +43,7 @@ class _Way(NamedTuple):
         return (
             self.layer.streams.get(stream.stream_id) is stream
             and server.stream_id == stream.stream_id
-            and stream.server_state == stream.state_stream_response_body
+            and _inner(stream.server_state) == stream.state_stream_response_body
             and stream._paused is None
             and server._paused is None
             and self.layer._paused is None
@@ -69,6 +71,11 @@ def _way(reader: _http1.Http1Client) -> _Way | None:
         return None
     chunked = "chunked" in response.headers.get("transfer-encoding", "").lower()
     return _Way(layer, stream, server, response, server.conn, chunked)
+
+
+def _inner(state: Any) -> Any:
+    """The state itself, where a check is around it."""
+    return getattr(state, "__wrapped__", state) if hasattr(state, "check") else state
 
 
 class _Again:
@@ -112,7 +119,7 @@ def _shortened(long_way: _ReadBody) -> _ReadBody:
 
 def _read(self: _http1.Http1Client, way: _Way, out: list[bytes]) -> bool:
     """Put what goes to the client into `out`. False where the body ends or breaks, which is for the long way to see."""
-    reader = self.body_reader
+    reader, check = self.body_reader, check_of(way.stream)
     while True:
         said: h11.Data | h11.EndOfMessage | h11.ProtocolError | None
         try:
@@ -124,7 +131,12 @@ def _read(self: _http1.Http1Client, way: _Way, out: list[bytes]) -> bool:
         if not isinstance(said, h11.Data):
             self.body_reader = _Again(said, reader)  # type: ignore[assignment]  # it reads as they do
             return False
-        for piece in way.pieces(bytes(said.data)):
+        data = bytes(said.data)
+        if check is not None:
+            check.piece_came(data)
+        for piece in way.pieces(data):
+            if check is not None:
+                check.piece_went(piece)
             if way.chunked:
                 out.append(b"%x\r\n%s\r\n" % (len(piece), piece))
             elif piece:

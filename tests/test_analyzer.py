@@ -223,9 +223,11 @@ def test_streams_beyond_the_bound_are_not_followed_but_counted(clock: Clock) -> 
 
 def test_the_proxys_health_is_published(analyzer: Analyzer, clock: Clock) -> None:
     counts = [0] * len(m.TEE_SECONDS.buckets) + [5]
-    analyzer.receive(1, [Health(0, clock.now, 77, 1, 2, 3, 4, 5, 0.5, counts, 0.25)])
+    analyzer.receive(1, [Health(0, clock.now, 77, 1, 2, 3, 4, 5, 0.5, counts, 0.25, {}, 9, 6)])
     assert analyzer.series.value(m.OUTBOX_BYTES, ("77",)) == 3
     assert analyzer.series.value(m.TEE_FAILURES, ("77",)) == 4
+    assert analyzer.series.value(m.PASSIVITY_CHECKS, ("77",)) == 9
+    assert analyzer.series.value(m.PASSIVITY_VIOLATIONS, ("77",)) == 6
     assert analyzer.series.value(m.LOOP_LAG, ("77",)) == 0.25
     assert buckets(analyzer, m.TEE_SECONDS) == {("77",): 5}
 

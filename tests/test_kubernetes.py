@@ -48,7 +48,6 @@ def settings_of(name: str, folder: Path) -> Settings:
     run = cli.get_command(click.Context(cli), command)
     assert run is not None
     flags = run.make_context(command, list(arguments)).params
-    flags.pop("options")
     flags.pop("config")
     file = None
     if "SIDECAR_CONFIG" in environment:

@@ -1,5 +1,6 @@
 """A body's short way through mitmproxy and mitmproxy's own: the same bytes at the same time, whatever is cut where."""
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 from mitmproxy import connection
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy import commands, context, events
-from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode, _http1
+from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode, HttpStream, _http1
 from mitmproxy.proxy.layers.http._hooks import HttpResponseHeadersHook
 from mitmproxy.proxy.mode_specs import ProxyMode
 from mitmproxy.test import taddons
 
+from sidecar.capture.checks import Checks, watch_http
 from sidecar.passivity import mend
 from sidecar.short_way import shorten
 
@@ -29,11 +31,15 @@ def _as_it_was() -> Iterator[None]:
     client, server = _http1.Http1Client, _http1.Http1Server
     names: list[tuple[type, str]] = [(client, name) for name in ("read_headers", "read_body", "send")]
     names += [(server, name) for name in ("read_body", "send")]
+    names += [(HttpStream, "state_wait_for_response_headers")]
     before = [(owner, name, getattr(owner, name)) for owner, name in names]
     reader = vars(_http1)["ChunkedReader"]
     mend()
     shorten()
+    watch_http()
+    logging.disable(logging.WARNING)  # what checks say goes to masters of mitmproxy that are gone
     yield
+    logging.disable(logging.NOTSET)
     _http1.ChunkedReader = reader  # type: ignore[attr-defined]
     for owner, name, method in before:
         setattr(owner, name, method)
@@ -51,6 +57,8 @@ class Conversation:
         self.context.server.state = connection.ConnectionState.OPEN
         self.layer = HttpLayer(self.context, HTTPMode.transparent)
         self.stream = stream
+        self.checks = Checks()
+        """As it begins, it checks every exchange."""
         self.did: list[object] = []
         """In order: what was sent to the client (joined, for a step), hooks, closings."""
         self.called: list[bytes] = []
@@ -70,6 +78,7 @@ class Conversation:
             self.did.append(command.name)
             if isinstance(command, HttpResponseHeadersHook):
                 assert command.flow.response
+                self.checks.response_head(command.flow.id)
                 command.flow.response.stream = self.stream if self.stream is True else self.call
             return [events.HookCompleted(command)] if command.blocking else []
         if isinstance(command, commands.SendData) and command.connection is self.context.client:
@@ -181,6 +190,16 @@ def test_both_ways_are_the_same(
     short, long = both(stream, cut(answer, places), leaves_after, store_streamed_bodies=stored)
     assert short.did == long.did
     assert short.called == long.called
+    assert short.checks.so_far() == long.checks.so_far()
+
+
+def test_the_check_sees_what_takes_the_short_way() -> None:
+    for body, violations in ((b"12345", 1), (b"1234", 0)):  # the first is dropped
+        reads = [HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)]
+        short, long = both(tampering if violations else STREAMS[1], reads)
+        assert short.did == long.did
+        assert short.sends <= long.sends
+        assert short.checks.so_far() == long.checks.so_far() == (1, violations)
 
 
 def test_it_is_taken_and_sends_a_read_at_once() -> None:

@@ -14,6 +14,14 @@ def sidecar(thresholds: Thresholds) -> Group:
         "llm-sidecar",
         (
             Alert(
+                "LLMSidecarPassivityViolated",
+                "critical",
+                grew(TARGET, m.PASSIVITY_VIOLATIONS, t.violation_window),
+                f"Proxy of {SIDECAR} does not pass on what the upstream sent",
+                f"{{{{ $value | humanize }}}} of the exchanges that it checked in {t.violation_window} went to the client "
+                "otherwise than they came. A script or another addon changes bodies, or the sidecar has a bug.",
+            ),
+            Alert(
                 "LLMSidecarDown",
                 "critical",
                 f'up{{job="{t.job}"}} == 0\nor\nabsent(up{{job="{t.job}"}})',

@@ -75,6 +75,8 @@ class Thresholds:
 
     down_for: str = "2m"
     no_proxy_for: str = "5m"
+    violation_window: str = "1h"
+    """How long one exchange whose bytes were changed stays an alert; only a sample is checked."""
     dropping_window: str = "10m"
     analyzer_lag_seconds: float = 1
     """99th percentile; a bound of the histogram's buckets."""

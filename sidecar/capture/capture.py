@@ -75,6 +75,18 @@ class Capture:
         for tap in lost:
             tap.lose()
 
+    def tell_ends(self) -> None:
+        """Ends for which the outbox had no room are told once it has some, else the analyzer would wait for them for ever.
+
+        Exchanges of which not even the opening found room are forgotten: nobody knows of them but the counter of drops.
+        """
+        for tap in [tap for tap in self._taps.values() if tap.ended is not None and not tap.end_told]:
+            if not tap.announced:
+                del self._taps[tap.stream]
+                self.streams_lost += 1
+            elif self.outbox.has_room_for_an_end:
+                tap.tell_end()
+
     def live(self) -> Iterator[Tap]:
         """Exchanges that are not over."""
         return (tap for tap in self._taps.values() if tap.ended is None)

@@ -10,6 +10,7 @@ from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from sidecar.capture.records import NO_CLOSE_FRAME, RESET, EndedKind
+from sidecar.capture.redaction import without_quotes
 
 _CLIENT = ("Client disconnected", "Client closed connection")
 _EITHER = ("stream reset by client", "stream closed by client", "peer closed connection", "HTTP/2 ", "HTTP/3 ")
@@ -39,7 +40,7 @@ class Upstreams:
     def of_failure(self, flow: http.HTTPFlow) -> tuple[EndedKind, str]:
         """What an `error` hook means: the client left, or the upstream failed before or after its response head; and
         the proxy's words for it, a reset named first."""
-        message = flow.error.msg if flow.error is not None else ""
+        message = without_quotes(flow.error.msg) if flow.error is not None else ""
         if message.startswith(_CLIENT) or (message.startswith(_EITHER) and _was_the_client(flow)):
             return "client_disconnect", message
         if self._was_reset(flow.server_conn):

@@ -10,6 +10,7 @@ from mitmproxy import http
 from sidecar.capture import bounds
 from sidecar.capture.bounds import fitted, fitted_headers
 from sidecar.capture.capture import Capture
+from sidecar.capture.checks import Checks
 from sidecar.capture.destination import host_of
 from sidecar.capture.ends import Upstreams, of_socket
 from sidecar.capture.interest import Chooser, Interest
@@ -31,6 +32,7 @@ class FlowTaps:
         self._allowed = allowed_headers
         self.history: History = "all"
         self.upstreams = Upstreams()
+        self.checks = Checks()
         self._taps: dict[str, Tap] = {}
         self._worker = os.getpid()
         self._salt = secrets.token_bytes(32)
@@ -109,6 +111,7 @@ class FlowTaps:
             return
         response.stream = tap.response_chunk
         tap.response_head(self._head_of(response, tap))
+        self.checks.response_head(flow.id)
 
     def _head_of(self, response: http.Response, tap: Tap) -> ResponseHead:
         headers = fitted_headers(redact_headers(response.headers.fields, self._allowed))
@@ -163,10 +166,12 @@ class FlowTaps:
         if tap is not None and flow.response is not None and flow.response.status_code == 101:
             tap.lost = True  # mitmproxy was told not to read WebSockets: the rest passes it as bytes
         self._end(flow, *self.upstreams.of_end(flow))
+        self.checks.over(flow.id, broken_off=False)
 
     def failed(self, flow: http.HTTPFlow) -> None:
         """One of the two ends went away, or the proxy gave up."""
         self._end(flow, *self.upstreams.of_failure(flow))
+        self.checks.over(flow.id, broken_off=True)
 
     def _end(self, flow: http.HTTPFlow, kind: EndedKind, error: str) -> None:
         tap = self._taps.pop(flow.id, None)
@@ -184,3 +189,4 @@ class FlowTaps:
                 tap.lost = True
                 tap.end("client_disconnect", STOPPED)
         self._taps.clear()
+        self.checks.stop()

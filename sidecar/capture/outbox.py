@@ -76,6 +76,11 @@ class Outbox:
             self._notify()
         return True
 
+    @property
+    def has_room_for_an_end(self) -> bool:
+        """Whether a loss and an end would be taken."""
+        return self.size + 2 * _CONTROL_SIZE <= self.limit + _CONTROL_RESERVE
+
     def _notify(self) -> None:
         self._waiting = True
         if self.wake is not None:

@@ -104,6 +104,10 @@ class Health(Record, tag="p", frozen=True):
     """Largest lag of the event loop since the last report."""
     told: dict[str, int] = {}
     """Exchanges that Envoy began to tell of, by how that went."""
+    checks: int = 0
+    """Exchanges of which what came from the upstream was compared with what went to the client."""
+    violations: int = 0
+    """Of those, exchanges in which it was not the same."""
 
 
 class Message(Record, tag="m", frozen=True):

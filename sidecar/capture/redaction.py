@@ -1,5 +1,6 @@
 """What of a head leaves the proxy process: values come from an allow-list, everything else keeps only its name."""
 
+import re
 from collections.abc import Iterable
 from hashlib import blake2b
 
@@ -62,6 +63,9 @@ QUERY_VALUES = frozenset({"alt", "stream", "stream_format", "api-version", "mode
 """Query parameters whose values are copied; credentials travel in others (`key`, `access_token`, signatures)."""
 
 
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+")
+
+
 def pseudonym(address: str, salt: bytes) -> str:
     """A client's address as a hash: it tells clients apart, and nobody who reads it can tell who they are."""
     return blake2b(address.encode("utf-8", "replace"), key=salt, digest_size=8).hexdigest()
@@ -75,8 +79,10 @@ def redact_headers(headers: Iterable[tuple[bytes, bytes]], extra: frozenset[str]
         value = raw_value.decode("latin-1")
         if name in HEADER_VALUES or name in extra:
             kept.append((name, value))
-        else:
-            kept.append((name, _known_of(value) if name == "sec-websocket-protocol" else REDACTED))
+        elif name == "sec-websocket-protocol":
+            kept.append((name, _known_of(value)))
+        else:  # what cannot be a name is a line with its colon somewhere else
+            kept.append((name if _NAME.fullmatch(name) else REDACTED, REDACTED))
     return kept
 
 
@@ -96,3 +102,13 @@ def redact_target(target: str) -> str:
         name, equals, value = part.partition("=")
         parts.append(f"{name}={value if name.lower() in QUERY_VALUES else REDACTED}" if equals else name)
     return f"{path}?{'&'.join(parts)}"
+
+
+_QUOTED = re.compile(
+    r"""(?:\bb|(?<=header:\ ))(?:'(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z))""", re.VERBOSE | re.DOTALL
+)
+
+
+def without_quotes(message: str) -> str:
+    """mitmproxy's words on what it could not read, less the bytes that they quote: request lines, headers, bodies."""
+    return _QUOTED.sub(REDACTED, message)

@@ -78,7 +78,7 @@ class SocketTap(Tap):
         if self._gap:
             self._tell_gap(at)
         self.ended = Ended(self.stream, at, kind, fitted(reason, ERROR), code)
-        self._control(self.ended)
+        self.end_told = self._control(self.ended)
 
     def lose(self) -> None:
         """The analyzer died: the next one is told of the socket, and that it missed something of it."""

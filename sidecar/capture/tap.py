@@ -33,6 +33,8 @@ class Tap:
         "_outbox",
         "_request_room",
         "_sized",
+        "announced",
+        "end_told",
         "ended",
         "lost",
         "opened",
@@ -46,6 +48,10 @@ class Tap:
         self.lost = False
         self.sent = False
         self.ended: Ended | None = None
+        self.announced = False
+        """Whether the opening found room in the outbox; of another one the analyzer knows nothing."""
+        self.end_told = False
+        """Whether the end did; else the analyzer waits for it."""
         self._outbox = outbox
         self._held: list[tuple[Item, int]] | None = [] if held else None
         self._request_room = REQUEST_COPY_LIMIT
@@ -55,7 +61,7 @@ class Tap:
         self._body_at = 0
         self._eof_at = 0
         self._calls = 0
-        self._control(opened)
+        self.announced = self._control(opened)
 
     @property
     def held(self) -> bool:
@@ -108,14 +114,16 @@ class Tap:
         self.ended = Ended(self.stream, at, kind, fitted(error, ERROR))
         if self.lost:
             self._control(Lost(self.stream, at, self._lost_records, self._lost_bytes))
-        self._control(self.ended)
+        self.end_told = self._control(self.ended)
 
     def confirm(self) -> None:
         """The exchange matters: what was held goes out, and all that follows."""
         held = self.release()
         self._held = None
         for item, _size in held:
-            if isinstance(item, Record):
+            if isinstance(item, Opened):
+                self.announced = self._control(item)
+            elif isinstance(item, Record):
                 self._control(item)
             else:
                 self._payload(item)
@@ -132,20 +140,31 @@ class Tap:
     def lose(self) -> None:
         """Telemetry of this exchange is gone (the analyzer died): announce it anew, without a verdict to come."""
         self.lost = True
-        for record in self.obituary():
-            self._control(record)
+        opened, *others = self.obituary()
+        self.announced = self._control(opened)
+        told = [self._control(record) for record in others]
+        self.end_told = self.ended is not None and all(told)
+
+    def tell_end(self) -> None:
+        """Once more, where there was no room for it."""
+        if self.ended is not None:
+            lost = Lost(self.stream, self.ended.at, self._lost_records, self._lost_bytes)
+            self.end_told = self._control(lost) and self._control(self.ended)
 
     def obituary(self) -> tuple[Record, ...]:
         """What a new analyzer has to know of an exchange that an old one knew."""
         lost = Lost(self.stream, monotonic_ns(), self._lost_records, self._lost_bytes)
         return (self.opened, lost) if self.ended is None else (self.opened, lost, self.ended)
 
-    def _control(self, record: Record) -> None:
+    def _control(self, record: Record) -> bool:
+        """Whether there was room for it."""
         if self._held is not None:
             self._held.append((record, 0))
         elif not self._outbox.put_control(record):
             self.lost = True
             self._lost_records += 1
+            return False
+        return True
 
     def _payload(self, item: Piece | Whole) -> None:
         size = len(item[3])

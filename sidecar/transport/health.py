@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic_ns
 
 from sidecar.capture.capture import Capture
@@ -13,11 +13,18 @@ _LAG_SAMPLE_SECONDS = 0.1
 
 
 class HealthReports:
-    """`told`: further counts since the start, by name; whoever counts goes on doing so."""
+    """`told`: further counts since the start, by name; whoever counts goes on doing so. `checked`: how many exchanges were
+    compared, and how many of them were not the same."""
 
-    def __init__(self, capture: Capture, told: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        told: Mapping[str, int] | None = None,
+        checked: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
         self._capture = capture
         self._told = {} if told is None else told
+        self._checked = checked
         self._lag = 0.0
 
     async def measure_lag(self) -> None:
@@ -32,6 +39,7 @@ class HealthReports:
         """Until cancelled."""
         while True:
             await asyncio.sleep(_REPORT_SECONDS)
+            self._capture.tell_ends()
             self.report()
 
     def report(self) -> None:
@@ -52,5 +60,6 @@ class HealthReports:
                 list(outbox.tee.buckets),
                 max(lag, 0.0),
                 dict(self._told),
+                *self._checked(),
             )
         )

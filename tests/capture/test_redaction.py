@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.capture.redaction import REDACTED, redact_headers, redact_target
+from sidecar.capture.redaction import REDACTED, redact_headers, redact_target, without_quotes
 
 CREDENTIALS = [
     "Authorization",
@@ -46,3 +46,26 @@ def test_an_operator_may_allow_more() -> None:
 def test_a_query_keeps_names_and_the_values_that_matter(target: str, redacted: str) -> None:
     assert redact_target(target) == redacted
     assert "canary" not in redacted
+
+
+@pytest.mark.parametrize(
+    "quoted", [b"x", b"it's", b'say "x"', b"both ' and \"", b"a\\", b"\\' \x00\xff\n", b"", b"key=" * 100], ids=repr
+)
+def test_messages_lose_the_bytes_that_they_quote(quoted: bytes) -> None:
+    for form in (quoted, [quoted, quoted]):
+        cleaned = without_quotes(f"127.0.0.1:1: Bad HTTP request line: {form!r} (and more)")
+        assert cleaned.startswith("127.0.0.1:1: Bad HTTP request line: ")
+        assert cleaned.endswith(" (and more)")
+        assert cleaned.count(REDACTED) == (2 if isinstance(form, list) else 1)
+        assert "key" not in cleaned
+    assert without_quotes(f"cut: {b'secret' * 9!r}"[:20]) == f"cut: {REDACTED}"
+    assert (
+        without_quotes(f"invalid content-length header: {'secret'!r}") == f"invalid content-length header: {REDACTED}"
+    )
+
+
+@pytest.mark.parametrize(
+    "message", ["[Errno 111] Connect call failed ('127.0.0.1', 9)", "it's b or 'not' b\"", "stream reset by client"]
+)
+def test_other_messages_stay_as_they_are(message: str) -> None:
+    assert without_quotes(message) in (message, message.replace('b"', REDACTED))

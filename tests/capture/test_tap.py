@@ -169,3 +169,43 @@ def test_the_fast_form_of_a_chunk_is_what_the_record_encodes_to() -> None:
     encoder = msgspec.msgpack.Encoder()
     assert encoder.encode(("c", 7, 8, b"data")) == encoder.encode(Chunk(7, 8, b"data"))
     assert encoder.encode(("b", 7, 8, b"data")) == encoder.encode(RequestBody(7, 8, b"data"))
+
+
+def stuck(capture: Capture, streams: range) -> None:
+    """So many exchanges while nobody takes anything out of the outbox."""
+    for stream in streams:
+        play(capture.open(opened(stream), held=False))
+
+
+def test_ends_without_room_are_told_once_there_is_some() -> None:
+    """Else the analyzer would take them for hanging for ever."""
+    capture = Capture(Outbox(limit=2000))
+    before = [capture.open(opened(stream), held=False) for stream in (1, 2)]
+    known = {record.stream for record in over_the_wire(capture.outbox) if isinstance(record, Opened)}
+    stuck(capture, range(3, 3000))
+    for tap in before:
+        tap.end("eof")
+    assert not any(tap.end_told for tap in before), "the test wants a full outbox"
+    drops = capture.outbox.dropped
+    capture.tell_ends()
+    assert capture.outbox.dropped == drops, "there is no room yet, and trying is no drop"
+    ended: list[int] = []
+    while capture.outbox.records:
+        records = over_the_wire(capture.outbox)
+        known |= {record.stream for record in records if isinstance(record, Opened)}
+        ended += [record.stream for record in records if isinstance(record, Ended)]
+        lost = {record.stream for record in records if isinstance(record, Lost)}
+        assert {record.stream for record in records if isinstance(record, Ended)} <= lost
+        capture.tell_ends()
+    assert sorted(ended) == sorted(known), "each once"
+    assert {1, 2} < known
+
+
+def test_exchanges_that_nobody_heard_of_are_not_kept() -> None:
+    """An analyzer that hangs for days must not fill the proxy's memory."""
+    capture = Capture(Outbox(limit=2000))
+    stuck(capture, range(1, 5000))
+    capture.tell_ends()
+    told = sum(isinstance(record, Opened) for record in over_the_wire(capture.outbox))
+    assert len(capture._taps) == told < 600
+    assert capture.streams_lost == 4999 - told

@@ -204,6 +204,16 @@ CONVERSATIONS = (
         says(post(b"hi", *(b"x-%d: %s" % (n, b"y" * 8000) for n in range(32)))),
         answers(ok(b"page", *(b"x-%d: %s" % (n, b"y" * 8000) for n in range(32)))),
     ),
+    Conversation(
+        "headers of 1 MB",
+        says(post(b"hi", *(b"x-%d: %s" % (n, b"y" * 8000) for n in range(128)))),
+        answers(ok(b"page", *(b"x-%d: %s" % (n, b"y" * 8000) for n in range(128)))),
+    ),
+    Conversation(
+        "one header of 1 MB",
+        says(post(b"hi", b"x-long: " + b"y" * 1_000_000)),
+        answers(ok(b"page", b"x-long: " + b"z" * 1_000_000)),
+    ),
     Conversation("another protocol", _takes_up, _switches, method="GET"),
     Conversation(
         "close asked for",

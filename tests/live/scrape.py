@@ -112,4 +112,5 @@ async def assert_sound(url: str) -> None:
     """No exception was caught anywhere: the sidecar swallows them for the traffic's sake, a test must not."""
     samples = await scrape(url, "llm_sidecar_")
     assert samples.total("llm_sidecar_tee_failures_total") == 0
+    assert samples.total("llm_sidecar_passivity_violations_total") == 0
     assert samples.by("llm_sidecar_stage_failures_total", "stage") == {}

@@ -45,6 +45,7 @@ NOT_PROVOKED = {
     'outcome="lost"': "nothing is lost",
     "llm_sidecar_stage_failures_total": "no bug shows",
     "llm_sidecar_tee_failures_total": "no bug shows",
+    "llm_sidecar_passivity_violations_total": "nobody changes bytes",
     'reason="error_event"': "the demo's error comes after tokens",
     'milestone="first_audio"': "nobody speaks in the demo",
 }

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sidecar.transport.wire import LENGTH, encode
 from tests.live.exchanges import Exchange, chat, chat_events
 from tests.live.player import Player
 from tests.live.processes import Sidecar, sidecar_analyzer, sidecar_run
-from tests.live.raw_client import Answer, Client, ask
+from tests.live.raw_client import Answer, Client, ask, ask_all
 from tests.live.scrape import Samples, counted, scrape, wait_until
 
 NOISE = 0.25
@@ -150,6 +151,92 @@ async def test_stop_does_not_wait_for_an_analyzer_that_hangs(sidecar: Sidecar) -
     with contextlib.suppress(ProcessLookupError), stopped(analyzer):
         assert await sidecar.program.stop() == 0
         assert not Path(f"/proc/{analyzer}").exists(), "an orphan"
+
+
+async def test_streams_that_ended_while_the_analyzer_hung_do_not_hang_for_ever(player: Player) -> None:
+    """Not even where there was no room for their ends: once there is, they are told."""
+    megabyte = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"x" * 1_000_000 + b'"}}]}\n\n'
+    before = words("before", 2)
+    flood = chat("flood", [megabyte] * 2, every=0, model="flood")
+    shorts = [chat(f"short {number}", chat_events({"content": "x"}, model="short"), every=0) for number in range(600)]
+    player.add([before, flood, *shorts])
+    player.steps = {before.id: asyncio.Semaphore(1)}
+    async with sidecar_run("--upstream", player.url, env={"SIDECAR_OUTBOX_MIB": "1"}) as sidecar:
+        (analyzer,) = sidecar.program.children
+        asking = asyncio.create_task(ask(sidecar.proxy, before))
+
+        async def in_flight() -> float:
+            return (await scrape(sidecar.metrics)).total("llm_streams_in_flight")
+
+        await wait_until(in_flight)
+        with stopped(analyzer):
+            await ask(sidecar.proxy, flood)
+            answers = await ask_all(sidecar.proxy, shorts)
+            assert {answers[case.id].body == case.body for case in shorts} == {True}
+            for _ in before.pieces:
+                player.steps[before.id].release()
+            assert (await asking).body == before.body
+
+        async def all_over() -> Samples | None:
+            samples = await scrape(sidecar.metrics)
+            return samples if not samples.total("llm_streams_in_flight") else None
+
+        samples = await wait_until(all_over)
+        models = samples.by("llm_streams_total", "gen_ai_request_model", outcome="lost")
+        assert models["before"] == 1
+        assert 1 < samples.total("llm_streams_total") < len(shorts), "the test wants more than the outbox takes"
+
+
+async def test_a_killed_proxy_costs_what_was_in_its_outbox_and_no_more(short_path: Path, player: Player) -> None:
+    """Its orphans end as lost, at once, and nothing is counted twice, by whatever proxy comes after it."""
+    records = short_path / "records.sock"
+    done = [words(f"done {number}", 2, every=0.001) for number in range(20)]  # with all others below max_models
+    hung = [replace(case, pieces=case.pieces[:1], end="hang") for case in (words(f"hung {n}", 1) for n in range(10))]
+    last = [words(f"last {number}", 2, every=0.001) for number in range(30)]
+    after = [words(f"after {number}", 2, every=0.001) for number in range(10)]
+    player.add([*done, *hung, *last, *after])
+    async with sidecar_analyzer(records) as (_, metrics):
+        async with sidecar_run("--upstream", player.url, "--socket", str(records)) as sidecar:
+            await ask_all(sidecar.proxy, done)
+            asking = [asyncio.create_task(ask(sidecar.proxy, case)) for case in hung]
+
+            async def all_hang() -> bool:
+                return (await scrape(metrics)).total("llm_streams_in_flight", phase="mid_stream") == len(hung)
+
+            await wait_until(all_hang)
+            await counted(metrics, len(done))
+            await ask_all(sidecar.proxy, last)
+            await sidecar.program.stop(signal.SIGKILL)  # what ended in the last 10 ms may be in the outbox still
+            await asyncio.gather(*asking)
+
+        async def no_orphans() -> bool:
+            return not (await scrape(metrics)).total("llm_streams_in_flight")
+
+        await wait_until(no_orphans, 5)
+        async with sidecar_run("--upstream", player.url, "--socket", str(records)) as sidecar:
+            await ask_all(sidecar.proxy, after)
+        samples = await scrape(metrics)
+    counts = samples.by("llm_streams_total", "gen_ai_request_model", "outcome")
+    assert set(counts.values()) == {1}, "nothing twice"
+    outcomes = dict(counts.keys())
+    assert len(outcomes) == len(counts)
+    for cases, outcome in ((done, "complete"), (hung, "lost"), (after, "complete")):
+        assert {outcomes[case.id] for case in cases} == {outcome}
+    said = [outcomes.get(case.id) for case in last]
+    assert set(said) <= {"complete", "lost", None}
+    assert said.count("complete") > 0, "more was lost than was in the outbox"
+
+
+async def test_what_ended_before_a_proxy_is_told_to_stop_is_counted(short_path: Path, player: Player) -> None:
+    records = short_path / "records.sock"
+    cases = [words(f"m-{number}", 3, every=0.001) for number in range(60)]
+    player.add(cases)
+    async with sidecar_analyzer(records) as (_, metrics):
+        async with sidecar_run("--upstream", player.url, "--socket", str(records)) as sidecar:
+            await ask_all(sidecar.proxy, cases, at_once=60)
+            assert await sidecar.program.stop(signal.SIGTERM) == 0
+        samples = await scrape(metrics)
+    assert samples.by("llm_streams_total", "outcome") == {"complete": len(cases)}
 
 
 HELLO = encode(Hello(VERSION, 1))

@@ -106,6 +106,14 @@ _TRAFFIC = Row(
             Query(quantile(0.99, (), m.TEE_SECONDS), "p99"),
         ),
         graph(
+            "Exchanges checked for passivity",
+            "Per minute: exchanges (a sample) of which what came from the upstream was compared with what went to the client, "
+            "and those in which it was not the same. One is an alert.",
+            PER_MINUTE,
+            Query(or_zero(per_minute((), m.PASSIVITY_CHECKS)), "compared"),
+            Query(or_zero(per_minute((), m.PASSIVITY_VIOLATIONS)), "not the same"),
+        ),
+        graph(
             "Outbox",
             "Bytes that wait in the proxy for the analyzer. A saw tooth is normal; a plateau at outbox_mib means "
             "that telemetry is being dropped.",
