@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import secrets
 from typing import Any
@@ -13,7 +14,7 @@ BREAKS = "realtime-breaks"
 """The second answer of each conversation ends in the middle, and with it the connection."""
 MODELS = (WELL, BREAKS)
 
-_WORDS = "Well, let me say it in the voice of a machine.".split()
+_WORDS = ["Well,", "let", "me", "say", "it", "in", "the", "voice", "of", "a", "machine."]
 _WORD_SECONDS = 0.08
 _AUDIO_BYTES = 960
 
@@ -24,19 +25,20 @@ class Realtime(WebSocketHandler):
     _answers = 0
     _answering: "asyncio.Task[None] | None" = None
 
-    def open(self, *_: str, **__: str) -> None:  # type: ignore[override]  # tornado allows a coroutine, too
+    async def open(self, *_: str, **__: str) -> None:
         self._model = self.get_query_argument("model", "")
         if self._model in MODELS:
-            self._send("session.created", session={"id": f"sess_{secrets.token_hex(8)}", "model": self._model})
+            await self._send("session.created", session={"id": f"sess_{secrets.token_hex(8)}", "model": self._model})
         else:
             self.close(4004, f"models here: {', '.join(MODELS)}")
 
-    def on_message(self, message: str | bytes) -> None:
+    async def on_message(self, message: str | bytes) -> None:
         """A JSON event of the client."""
         try:
             kind = json.loads(message)["type"]
         except (ValueError, KeyError, TypeError):
-            self._send("error", error={"type": "invalid_request_error", "message": "an event is an object with a type"})
+            wrong = {"type": "invalid_request_error", "message": "an event is an object with a type"}
+            await self._send("error", error=wrong)
             return
         if kind == "response.create" and (self._answering is None or self._answering.done()):
             self._answers += 1
@@ -51,30 +53,29 @@ class Realtime(WebSocketHandler):
         response = {"id": f"resp_{secrets.token_hex(8)}", "object": "realtime.response"}
         item = {"id": f"item_{secrets.token_hex(8)}", "type": "message", "role": "assistant"}
         place = {"response_id": response["id"], "item_id": item["id"], "output_index": 0, "content_index": 0}
-        try:
-            self._send("response.created", response=response | {"status": "in_progress", "output": []})
-            self._send("response.output_item.added", response_id=response["id"], output_index=0, item=item)
-            await asyncio.sleep(0.3)
-            for number, word in enumerate(_WORDS):
-                if self._model == BREAKS and self._answers == 2 and number == len(_WORDS) // 2:
-                    self._break_off()
-                    return
-                self._send("response.output_audio_transcript.delta", **place, delta=f"{word} ")
-                audio = base64.b64encode(secrets.token_bytes(_AUDIO_BYTES)).decode()
-                self._send("response.output_audio.delta", **place, delta=audio)
-                await asyncio.sleep(_WORD_SECONDS)
-            said = [{"type": "output_audio", "transcript": " ".join(_WORDS) + " "}]
-            self._send("response.output_audio_transcript.done", **place, transcript=said[0]["transcript"])
-            self._send("response.output_audio.done", **place)
-            usage = {"input_tokens": 12, "output_tokens": 40, "total_tokens": 52}
-            over = response | {"status": "completed", "output": [item | {"content": said}], "usage": usage}
-            self._send("response.done", response=over)
-        except WebSocketClosedError:
-            pass  # the client left
+        await self._send("response.created", response=response | {"status": "in_progress", "output": []})
+        await self._send("response.output_item.added", response_id=response["id"], output_index=0, item=item)
+        await asyncio.sleep(0.3)
+        for number, word in enumerate(_WORDS):
+            if self._model == BREAKS and self._answers == 2 and number == len(_WORDS) // 2:
+                self._break_off()
+                return
+            await self._send("response.output_audio_transcript.delta", **place, delta=f"{word} ")
+            audio = base64.b64encode(secrets.token_bytes(_AUDIO_BYTES)).decode()
+            await self._send("response.output_audio.delta", **place, delta=audio)
+            await asyncio.sleep(_WORD_SECONDS)
+        said = [{"type": "output_audio", "transcript": " ".join(_WORDS) + " "}]
+        await self._send("response.output_audio_transcript.done", **place, transcript=said[0]["transcript"])
+        await self._send("response.output_audio.done", **place)
+        usage = {"input_tokens": 12, "output_tokens": 40, "total_tokens": 52}
+        over = response | {"status": "completed", "output": [item | {"content": said}], "usage": usage}
+        await self._send("response.done", response=over)
 
-    def _send(self, kind: str, **members: Any) -> None:
-        self.write_message(json.dumps({"type": kind, "event_id": f"event_{secrets.token_hex(8)}"} | members))
+    async def _send(self, kind: str, **members: Any) -> None:
+        with contextlib.suppress(WebSocketClosedError):  # the client left, and `on_close` is told
+            await self.write_message(json.dumps({"type": kind, "event_id": f"event_{secrets.token_hex(8)}"} | members))
 
     def _break_off(self) -> None:
         assert self.ws_connection is not None
-        self.ws_connection.stream.close()  # type: ignore[attr-defined]  # tornado's stubs know only the base class
+        assert self.ws_connection.stream is not None
+        self.ws_connection.stream.close()

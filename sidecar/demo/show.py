@@ -44,8 +44,8 @@ async def play(settings: Settings, seconds: float) -> None:
         upstream = await stack.enter_async_context(_serving(serve("127.0.0.1", 0)))
         spans = await stack.enter_async_context(_serving(collector.serve("127.0.0.1", 0)))
         recordings = stack.enter_context(tempfile.TemporaryDirectory(prefix="sidecar-demo-"))
-        flags = ("--upstream", upstream, "--metrics-listen", settings.metrics_listen, "--otel-endpoint", spans)
-        flags += ("--record", recordings, "--record-total-mib", _RECORDINGS_MIB)
+        flags = ["--upstream", upstream, "--metrics-listen", settings.metrics_listen, "--otel-endpoint", spans]
+        flags += ["--record", recordings, "--record-total-mib", _RECORDINGS_MIB]
         async with _sidecar(*flags) as (proxy, metrics):
             console.print(f"real clients → sidecar at {proxy} → a local upstream with typical faults")
             console.print(f"a stream counts as stalled after {_STALL_SECONDS} s in the middle of it")

@@ -175,13 +175,13 @@ class _Chat(RequestHandler):
             return
         options = body.get("stream_options") or {}
         self.set_header("Content-Type", "text/event-stream")
-        async with self._engine.run(model) as run:
-            if model not in self._late_head:
-                self.set_header("X-Accel-Buffering", "no")
-                await self.flush()
-            answer = Answer(self, model, bool(options.get("include_usage")), run)
-            self._playing = asyncio.ensure_future(play(answer))
-            with contextlib.suppress(StreamClosedError, asyncio.CancelledError):
+        with contextlib.suppress(StreamClosedError, asyncio.CancelledError):
+            async with self._engine.run(model) as run:
+                if model not in self._late_head:
+                    self.set_header("X-Accel-Buffering", "no")
+                    await self.flush()
+                answer = Answer(self, model, bool(options.get("include_usage")), run)
+                self._playing = asyncio.ensure_future(play(answer))
                 await self._playing
 
     def on_connection_close(self) -> None:
