@@ -6,8 +6,9 @@
     python -m sidecar.demo.scene clients http://127.0.0.1:8080 http://127.0.0.1:8081
 
 The upstream speaks TLS where it is given a file for its certificate, which it makes for this name and without an authority;
-who has to trust it trusts this file. The clients ask for every fault there is at the first address and talk to it over WebSockets; at the second, which is that
-of the gateway, they ask for what a gateway spoils. The collector takes spans over OTLP/HTTP and counts them.
+who has to trust it trusts this file. The clients ask for every fault there is at the first address, and talk to it over
+WebSockets; at the second, which is that of the gateway, they ask for what a gateway spoils. The collector takes spans over
+OTLP/HTTP and counts them.
 """
 
 import asyncio

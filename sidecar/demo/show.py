@@ -118,6 +118,8 @@ async def _watch(console: Console, metrics: str, seconds: float) -> None:
                 except httpx.HTTPError as error:
                     raise DemoError(f"the sidecar stopped answering at {metrics}: {error}") from error
                 live.update(table(answer.text, seconds_left=end - loop.time()))
+    if not console.is_terminal:  # in a terminal the table ends its last line itself
+        console.line()
 
 
 type Samples = dict[str, list[tuple[dict[str, str], float]]]
