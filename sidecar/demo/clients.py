@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import secrets
 import ssl
+from collections import Counter
 from collections.abc import Iterable
 
 import httpx
@@ -13,9 +14,15 @@ from sidecar.demo.upstream import PLAYS
 
 _PAUSE = 0.5
 _PATIENCE = 20.0  # seconds after which the demo's own client gives up on a hung stream and asks again
+_APART = 7.0  # seconds between the starts of several clients of a kind, so that they do not march in step
 IMPATIENT = "impatient"
 """A client that asks the healthy model and leaves in the middle of the answer."""
-_IMPATIENCE = 1.0
+BORED = "bored"
+"""A client that leaves while the slow thinker thinks."""
+PATIENT = "patient"
+"""A client that waits for the deep thinker as long as it takes."""
+_HABITS = {IMPATIENT: ("healthy", 1.0), BORED: ("slow-thinker", 3.0), PATIENT: ("deep-thinker", 120.0)}
+"""Whom they ask, and for how many seconds they listen."""
 _TLS = ssl.create_default_context()  # to load the certificates again for each client takes longer than most answers
 
 
@@ -51,13 +58,14 @@ def _trace_context() -> dict[str, str]:
 
 async def _ask(base_url: str, model: str, turn: int) -> None:
     ask = ask_with_sdk if turn % 2 == 0 else ask_raw
-    patience = _IMPATIENCE if model == IMPATIENT else _PATIENCE
+    model, patience = _HABITS.get(model, (model, _PATIENCE))
     with contextlib.suppress(openai.OpenAIError, httpx.HTTPError, TimeoutError):
-        await asyncio.wait_for(ask(base_url, "healthy" if model == IMPATIENT else model), patience)
+        await asyncio.wait_for(ask(base_url, model), patience)
 
 
-async def keep_asking(base_url: str, model: str) -> None:
-    """One model's client, until cancelled."""
+async def keep_asking(base_url: str, model: str, after: float = 0.0) -> None:
+    """One model's client, from so many seconds on until cancelled."""
+    await asyncio.sleep(after)
     turn = 0
     while True:
         await _ask(base_url, model, turn)
@@ -66,5 +74,10 @@ async def keep_asking(base_url: str, model: str) -> None:
 
 
 def all_clients(base_url: str, models: Iterable[str] = PLAYS) -> list["asyncio.Task[None]"]:
-    """A client for every kind of stream."""
-    return [asyncio.create_task(keep_asking(base_url, model)) for model in models]
+    """A client for every kind of stream, or as many as it is named times."""
+    begun: Counter[str] = Counter()
+    clients = []
+    for model in models:
+        clients.append(asyncio.create_task(keep_asking(base_url, model, begun[model] * _APART)))
+        begun[model] += 1
+    return clients

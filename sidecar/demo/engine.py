@@ -1,7 +1,8 @@
 """What an inference engine says of itself, before any hop: the demo upstream's /metrics, under vLLM's names."""
 
+import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from time import monotonic
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
@@ -33,9 +34,10 @@ class Run:
 
 
 class Engine:
-    """The metrics of all requests. What the demo has no counterpart of (a queue) is published as zero."""
+    """The metrics of all requests. Those of a model named here wait for one another: it answers one at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, one_at_a_time: frozenset[str] = frozenset()) -> None:
+        self._turns = {model: asyncio.Lock() for model in one_at_a_time}
         self.registry = CollectorRegistry()
         self.first_token = self._histogram("vllm:time_to_first_token_seconds", MILESTONE_BUCKETS)
         self.between_tokens = self._histogram("vllm:inter_token_latency_seconds", TOKEN_TIME_BUCKETS)
@@ -51,18 +53,18 @@ class Engine:
     def _gauge(self, name: str) -> Gauge:
         return Gauge(name, "Requests in the demo's engine.", ["model_name", "engine"], registry=self.registry)
 
-    @contextlib.contextmanager
-    def run(self, model: str) -> Iterator[Run]:
+    @contextlib.asynccontextmanager
+    async def run(self, model: str) -> AsyncIterator[Run]:
         """A request, from its arrival until its answer is out or its client gone."""
         run = Run(self, model)
-        self.queued.labels(model, "0").observe(0.0)
-        self.waiting.labels(model, "0").set(0)
-        self.running.labels(model, "0").inc()
-        try:
-            yield run
-        finally:
-            self.running.labels(model, "0").dec()
-            run.over()
+        arrived = monotonic()
+        async with contextlib.AsyncExitStack() as stack:
+            with self.waiting.labels(model, "0").track_inprogress():
+                await stack.enter_async_context(self._turns.get(model) or contextlib.nullcontext())
+            self.queued.labels(model, "0").observe(monotonic() - arrived)
+            stack.callback(run.over)
+            with self.running.labels(model, "0").track_inprogress():
+                yield run
 
 
 class EngineMetrics(RequestHandler):

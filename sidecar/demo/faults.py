@@ -6,6 +6,7 @@ from typing import Any
 from sidecar.demo.upstream import LATE_HEAD, PLAYS, Answer, Play
 
 _PING_SECONDS = 1.0
+_LONG_THOUGHT_SECONDS = 65.0  # beyond the minute after which nginx and its like give up
 
 
 async def no_head(answer: Answer) -> None:
@@ -105,6 +106,20 @@ async def cached_prompt(answer: Answer) -> None:
     await answer.handler.flush()
 
 
+async def deep_thinker(answer: Answer) -> None:
+    """Is silent for longer than most hops bear, then answers as if nothing had been."""
+    await answer.send({"role": "assistant", "content": ""})
+    await asyncio.sleep(_LONG_THOUGHT_SECONDS)
+    await answer.words(20)
+    await answer.finish(tokens=20)
+
+
+async def queued(answer: Answer) -> None:
+    """Healthy, once it is its turn."""
+    await answer.words(25)
+    await answer.finish(tokens=25)
+
+
 async def sometimes_new(answer: Answer) -> None:
     """Healthy at first; from its fourth answer on it forgets the terminator, as after a rollout."""
     _answers["sometimes-new"] = _answers.get("sometimes-new", 0) + 1
@@ -127,6 +142,10 @@ ALL_PLAYS: dict[str, Play] = {
     "usage-dropped": usage_dropped,
     "broken-arguments": broken_arguments,
     "cached-prompt": cached_prompt,
+    "deep-thinker": deep_thinker,
+    "queued": queued,
     "changed-lately": sometimes_new,
 }
+ONE_AT_A_TIME = frozenset({"queued"})
+"""Models that answer one request after the other."""
 ALL_LATE_HEADS = LATE_HEAD | {"no-head", "rate-limited", "not-streamed"}

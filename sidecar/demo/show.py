@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
@@ -13,15 +14,20 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from tornado.httpserver import HTTPServer
 
 from sidecar.config import Settings
+from sidecar.demo import collector
 from sidecar.demo.clients import all_clients
+from sidecar.demo.realtime import MODELS
+from sidecar.demo.talkers import all_talkers
 from sidecar.demo.upstream import PLAYS, serve
 from sidecar.quirks.registry import BY_ID
 
 _REFRESH = 0.5
 _START_SECONDS = 30.0
 _WIDTH_OF_FILES = 140
+_RECORDINGS_MIB = "16"
 _STALL_SECONDS = "5"  # the default of 15 s is long in a demo of a minute
 
 
@@ -34,38 +40,47 @@ async def play(settings: Settings, seconds: float) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDTH_OF_FILES)
-    server, port = serve("127.0.0.1", 0)
-    try:
-        async with _sidecar(f"http://127.0.0.1:{port}", settings.metrics_listen) as (proxy, metrics):
+    async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(_serving(serve("127.0.0.1", 0)))
+        spans = await stack.enter_async_context(_serving(collector.serve("127.0.0.1", 0)))
+        recordings = stack.enter_context(tempfile.TemporaryDirectory(prefix="sidecar-demo-"))
+        flags = ["--upstream", upstream, "--metrics-listen", settings.metrics_listen, "--otel-endpoint", spans]
+        flags += ["--record", recordings, "--record-total-mib", _RECORDINGS_MIB]
+        async with _sidecar(*flags) as (proxy, metrics):
             console.print(f"real clients → sidecar at {proxy} → a local upstream with typical faults")
             console.print(f"a stream counts as stalled after {_STALL_SECONDS} s in the middle of it")
             console.print(f"metrics: {metrics}   live page: {metrics.removesuffix('metrics')}", highlight=False)
-            clients = all_clients(f"http://{proxy}")
+            clients = all_clients(f"http://{proxy}") + all_talkers(f"http://{proxy}")
             try:
                 await _watch(console, metrics, seconds)
             finally:
                 for client in clients:
                     client.cancel()
                 await asyncio.gather(*clients, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def _serving(started: tuple[HTTPServer, int]) -> AsyncIterator[str]:
+    """Its URL, until it is stopped."""
+    server, port = started
+    try:
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.stop()
         await server.close_all_connections()
 
 
 @contextlib.asynccontextmanager
-async def _sidecar(upstream: str, metrics_listen: str) -> AsyncIterator[tuple[str, str]]:
+async def _sidecar(*flags: str) -> AsyncIterator[tuple[str, str]]:
     """`sidecar run` as a user would start it; the addresses it prints."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "sidecar",
         "run",
-        "--upstream",
-        upstream,
         "--listen",
         "127.0.0.1:0",
-        "--metrics-listen",
-        metrics_listen,
+        *flags,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=os.environ | {"SIDECAR_STALLS_MID_STREAM": _STALL_SECONDS},
@@ -103,6 +118,8 @@ async def _watch(console: Console, metrics: str, seconds: float) -> None:
                 except httpx.HTTPError as error:
                     raise DemoError(f"the sidecar stopped answering at {metrics}: {error}") from error
                 live.update(table(answer.text, seconds_left=end - loop.time()))
+    if not console.is_terminal:  # in a terminal the table ends its last line itself
+        console.line()
 
 
 type Samples = dict[str, list[tuple[dict[str, str], float]]]
@@ -115,10 +132,12 @@ def table(exposition: str, *, seconds_left: float) -> Table:
         for sample in family.samples:
             samples.setdefault(sample.name, []).append((sample.labels, sample.value))
     title = f"LLM streams, {datetime.now(UTC):%H:%M:%S} UTC, {max(seconds_left, 0):.0f} s to go"
-    shown = Table(title=title, title_justify="left", expand=False)
+    kept = f"{_total(samples, 'llm_sidecar_recordings_total')} exchanges recorded"
+    told = f"{_total(samples, 'llm_sidecar_spans_exported_total')} spans exported"
+    shown = Table(title=title, title_justify="left", caption=f"{kept}, {told}", caption_justify="left", expand=False)
     for column in ("model", "in flight", "ended", "first token", "visible", "buffering", "quirks beyond the usual"):
         shown.add_column(column, overflow="fold")
-    for model in PLAYS:
+    for model in (*PLAYS, *MODELS):
         shown.add_row(
             model,
             _in_flight(samples, model),
@@ -129,6 +148,10 @@ def table(exposition: str, *, seconds_left: float) -> Table:
             _quirks(samples, model),
         )
     return shown
+
+
+def _total(samples: Samples, name: str) -> str:
+    return f"{sum(value for _, value in samples.get(name, [])):.0f}"
 
 
 def _of(samples: Samples, name: str, model: str) -> list[tuple[dict[str, str], float]]:

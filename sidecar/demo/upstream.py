@@ -14,6 +14,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 from sidecar.demo.engine import Engine, EngineMetrics, Run
+from sidecar.demo.realtime import Realtime
 
 TOKEN_SECONDS = 0.04
 _WORDS = [
@@ -174,13 +175,13 @@ class _Chat(RequestHandler):
             return
         options = body.get("stream_options") or {}
         self.set_header("Content-Type", "text/event-stream")
-        with self._engine.run(model) as run:
-            if model not in self._late_head:
-                self.set_header("X-Accel-Buffering", "no")
-                await self.flush()
-            answer = Answer(self, model, bool(options.get("include_usage")), run)
-            self._playing = asyncio.ensure_future(play(answer))
-            with contextlib.suppress(StreamClosedError, asyncio.CancelledError):
+        with contextlib.suppress(StreamClosedError, asyncio.CancelledError):
+            async with self._engine.run(model) as run:
+                if model not in self._late_head:
+                    self.set_header("X-Accel-Buffering", "no")
+                    await self.flush()
+                answer = Answer(self, model, bool(options.get("include_usage")), run)
+                self._playing = asyncio.ensure_future(play(answer))
                 await self._playing
 
     def on_connection_close(self) -> None:
@@ -195,11 +196,13 @@ def serve(
     plays: Mapping[str, Play] = PLAYS,
     late_head: frozenset[str] = LATE_HEAD,
     tls: ssl.SSLContext | None = None,
+    one_at_a_time: frozenset[str] = frozenset(),
 ) -> tuple[HTTPServer, int]:
     """Listen; the server and its port. Raises OSError where the address is taken."""
-    engine = Engine()
+    engine = Engine(one_at_a_time)
     routes: list[Any] = [
         (r"/v1/chat/completions", _Chat, {"plays": plays, "late_head": late_head, "engine": engine}),
+        (r"/v1/realtime", Realtime),
         (r"/metrics", EngineMetrics, {"engine": engine}),
     ]
     server = HTTPServer(Application(routes, log_function=lambda handler: None), ssl_options=tls)

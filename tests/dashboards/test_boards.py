@@ -13,8 +13,9 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from dashboards.generator.board import VARIABLES, board_json
 from dashboards.generator.boards import BOARDS
 from sidecar.metrics import METRICS
-from tests.dashboards.expressions import BOARD_FILES, all_expressions, board_panels, filled_in
+from tests.dashboards.expressions import BOARD_FILES, all_expressions, board_panels, filled_in, of_panels
 from tests.dashboards.promql import FOREIGN, labels_of, selectors
+from tests.dashboards.zeros import HEALTHY, OTHER_ENGINE
 
 DOCUMENTS: dict[str, dict[str, Any]] = {path.stem: json.loads(path.read_text()) for path in BOARD_FILES}
 PANELS = [
@@ -80,6 +81,18 @@ def test_nothing_overlaps_or_sticks_out(name: str) -> None:
 def test_each_panel_says_what_it_means(panel: dict[str, Any]) -> None:
     assert len(panel["description"]) >= 30
     assert panel["description"].endswith(".")
+
+
+def test_where_zero_is_healthy_the_panel_draws_it_and_says_so() -> None:
+    expressions = {each.where: each.text for each in of_panels()}
+    texts = {f"{name}: {panel['title']}": panel["description"] for name in DOCUMENTS for panel in _panels(name)}
+    assert HEALTHY.keys() | OTHER_ENGINE.keys() <= expressions.keys(), "excuses for what is no panel"
+    assert [where for where in HEALTHY if "vector(0)" not in expressions[where]] == []
+    assert [where for where in HEALTHY if "0 is healthy" not in texts[where.rpartition(": ")[0]]] == []
+
+
+def _panels(name: str) -> list[dict[str, Any]]:
+    return [panel for panel in board_panels(DOCUMENTS[name]) if panel["type"] != "row"]
 
 
 @pytest.mark.parametrize("panel", PANELS)

@@ -23,6 +23,9 @@ class Stage:
 
     sidecar: Sidecar
     prometheus: Prometheus
+    collector: str
+    """URL of the trace back end."""
+    recordings: Path
 
 
 def _free_ports(number: int) -> list[int]:
@@ -42,16 +45,20 @@ async def stage(
     stalls = {f"SIDECAR_STALLS_{phase.upper()}": _STALL_SECONDS for phase in PHASES}
     async with contextlib.AsyncExitStack() as running:
         upstream = await running.enter_async_context(program("upstream", *_SCENE, "upstream", "127.0.0.1:0"))
-        url = await upstream.says(r"upstream (http://\S+)")
+        url = await upstream.says(r"upstream +(http://\S+)")
         gateway = await running.enter_async_context(
             program("gateway", *_SCENE, "gateway", "127.0.0.1:0", f"http://127.0.0.1:{inner}")
         )
         through = await gateway.says(r"gateway +(http://\S+)")
         modes = ((url, direct), (through, outer), (url, inner))
         flags = [flag for to, port in modes for flag in ("--mode", f"reverse:{to}@127.0.0.1:{port}")]
+        collector = await running.enter_async_context(program("collector", *_SCENE, "collector", "127.0.0.1:0"))
+        spans = await collector.says(r"collector +(http://\S+)")
+        recordings = folder / "recordings"
+        flags += ["--otel-endpoint", spans, "--record", str(recordings), "--record-total-mib", "16"]
         sidecar = await running.enter_async_context(sidecar_run(*flags, env=stalls))
         listeners = (f"http://127.0.0.1:{port}" for port in (direct, outer))
         await running.enter_async_context(program("clients", *_SCENE, "clients", *listeners))
         targets = {JOB: sidecar.metrics, "engine": f"{url}/metrics"}
         watching = prometheus(folder, targets, rule_files(thresholds), every=every, notify=notify)
-        yield Stage(sidecar, await running.enter_async_context(watching))
+        yield Stage(sidecar, await running.enter_async_context(watching), spans, recordings)

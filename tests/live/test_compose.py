@@ -81,8 +81,11 @@ async def test_reverse(volumes: Path) -> None:
                 'llm_streams_total{outcome="complete", server_address="demo-upstream"}',
                 'llm_streams_total{outcome="complete", server_address="gateway"}',
                 'llm_hop_added_first_token_seconds_count{outer_server_address="gateway"}',
+                'llm_websocket_sessions_total{close_code="1000"}',
+                "llm_sidecar_recordings_total > 0",
             ):
                 await wait_until(lambda: counted(expression), 90, expression)  # noqa: B023  # awaited before the next one
+            assert list((volumes / "state" / "recordings").glob("*.jsonl"))
             rules = json.loads(get(box, "http://prometheus:9090/api/v1/rules"))["data"]["groups"]
             assert any(rule["name"] == "LLMSidecarDown" for group in rules for rule in group["rules"])
             known = json.loads(get(box, "http://prometheus:9090/api/v1/alertmanagers"))["data"]["activeAlertmanagers"]

@@ -64,14 +64,14 @@ _NOW = Row(
         ),
         number(
             "Telemetry lost",
-            "Records and exchanges lost in this time range. Traffic is not affected; the exchanges have no verdict.",
+            "Records and exchanges lost in this time range; 0 is healthy. Traffic is not affected; the exchanges have no verdict.",
             COUNT,
             Query(_LOST),
             red=0.5,
         ),
         number(
             "Exceptions caught",
-            "Exceptions of our own in this time range. Each is a bug: please report it.",
+            "Exceptions of our own in this time range; 0 is healthy. Each is a bug: please report it.",
             COUNT,
             Query(_FAILURES),
             red=0.5,
@@ -141,7 +141,7 @@ _ANALYZER = Row(
         graph(
             "Records",
             "Records read per second: about one per read of the network, and a few per exchange. Where Envoy tells of "
-            "exchanges, how many, by how it went.",
+            "exchanges, how many, by how it went; without an Envoy 0 is healthy.",
             PER_SECOND,
             Query(per_second(_BY, m.RECORDS), "{{instance}}"),
             Query(or_zero(per_second(("how",), m.ENVOY_STREAMS), "how"), "Envoy's exchanges, {{how}}"),
@@ -154,28 +154,31 @@ _LOSS = Row(
     (
         graph(
             "Records dropped and exchanges lost",
-            "Per minute, by where: outbox (the analyzer is too slow or gone), capture (a restart), analyzer_full (max_streams).",
+            "Per minute, by where; 0 is healthy. Outbox: the analyzer is too slow or gone. capture: a restart. analyzer_full: "
+            "max_streams.",
             PER_MINUTE,
             Query(or_zero(per_minute((), m.RECORDS_DROPPED)), "records, outbox full"),
             Query(or_zero(per_minute(("where",), m.STREAMS_LOST), "where"), "exchanges, {{where}}"),
         ),
         graph(
             "Exceptions caught, by stage",
-            "Per minute, by stage; each cost one exchange its verdict. The log has the kind, at level debug the traceback.",
+            "Per minute, by stage; 0 is healthy. Each cost one exchange its verdict. The log has the kind, at level debug the "
+            "traceback.",
             PER_MINUTE,
             Query(or_zero(per_minute(("stage",), m.STAGE_FAILURES), "stage"), "{{stage}}"),
             Query(or_zero(per_minute((), m.TEE_FAILURES)), "tee"),
         ),
         graph(
             "Label values folded into other",
-            "Observations per minute whose model, address or error type was beyond its cap. If it grows, list the "
+            "Observations per minute whose model, address or error type was beyond its cap; 0 is healthy. If it grows, list the "
             "models that matter (models) or raise max_models.",
             PER_MINUTE,
             Query(or_zero(per_minute(("label",), m.FOLDED), "label"), "{{label}}"),
         ),
         graph(
             "Spans and metrics sent over OTLP",
-            "Per minute: spans that the collector took, and those that did not reach it: refused, timed out or dropped unsent.",
+            "Per minute: spans that the collector took, and those that did not reach it: refused, timed out or dropped unsent. "
+            "Of those, and of refused metrics, 0 is healthy.",
             PER_MINUTE,
             Query(or_zero(per_minute((), m.SPANS_EXPORTED)), "spans taken"),
             Query(or_zero(per_minute(("reason",), m.SPAN_EXPORT_FAILURES), "reason"), "spans lost, {{reason}}"),
@@ -184,7 +187,7 @@ _LOSS = Row(
         graph(
             "Exchanges recorded",
             "Per minute, with --record: exchanges written to capture files, and those that should have been and were not, "
-            "by reason (docs/recording.md).",
+            "by reason (docs/recording.md), of which 0 is healthy.",
             PER_MINUTE,
             Query(or_zero(per_minute((), m.RECORDINGS)), "written"),
             Query(or_zero(per_minute(("reason",), m.RECORDINGS_DROPPED), "reason"), "dropped, {{reason}}"),
@@ -199,7 +202,8 @@ _LOSS = Row(
         ),
         graph(
             "Foreign writers on the records socket",
-            "Connections per minute that sent something else than our records: another version of the proxy, or another program.",
+            "Connections per minute that sent something else than our records: another version of the proxy, or another "
+            "program. 0 is healthy.",
             PER_MINUTE,
             Query(or_zero(per_minute((), m.WRITERS_REJECTED)), "rejected"),
         ),
