@@ -1,8 +1,7 @@
 """What a clock tick and a scrape cost with many silent streams, and that finished ones cost nothing.
 
 `python -m bench.ticks [--streams N] [--json]`. CPU time, best of several rounds; the memory is what tracemalloc sees per
-stream. Scrapes are told for about 1,000 and 10,000 series,
-as Prometheus counts them (each bucket is one), of ended streams.
+stream. Scrapes are told for about 1,000 and 10,000 series, as Prometheus counts them (each bucket is one).
 """
 
 import argparse
@@ -21,13 +20,14 @@ from sidecar.capture.records import AnyRecord, Chunk, Ended, Opened, RequestBody
 from sidecar.config import Settings
 from sidecar.export.prometheus import Exposition
 
-ROUNDS = 15
+ROUNDS = 7
+MODELS = 20
 EVENT = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"word"},"finish_reason":null}]}\n\n'
 
 
 def stream(number: int, *, ended: bool) -> list[AnyRecord]:
     """One stream with a few events, left silent or ended."""
-    body = b'{"model":"m%d","stream":true}' % (number % 20)
+    body = b'{"model":"m%d","stream":true}' % (number % MODELS)
     found: list[AnyRecord] = [
         Opened(number, 1, f"id-{number}", 1, "POST", "https", "host", 443, "/v1/chat/completions", "HTTP/1.1", []),
         RequestBody(number, 1, body),
@@ -65,17 +65,20 @@ def standing(streams: int) -> dict[str, float]:
 
 
 def scrape(series: int) -> dict[str, float]:
-    """At least so many series, of streams to many hosts that ended."""
+    """About so many series, of streams to many hosts and models that ended."""
     analyzer = Analyzer(Settings())
     exposition = Exposition(analyzer.series, lambda: None)
-    hosts = 0
-    while (found := lines(exposition)) < series:
-        hosts += 1
-        for record in stream(hosts, ended=True):
+    first = lines(exposition)
+    targets = 0
+    while targets < 2 or first + (lines_of_one * targets) < series:
+        targets += 1
+        for record in stream(targets, ended=True):
             if isinstance(record, Opened):
-                record = msgspec.structs.replace(record, host=f"host-{hosts}")
+                record = msgspec.structs.replace(record, host=f"host-{targets // MODELS}")
             analyzer.receive(1, [record])
-    return {"series": found, "scrape_ms": best(lambda: exposition.render(""))}
+        if targets <= 2:
+            lines_of_one = (lines(exposition) - first) / targets
+    return {"series": lines(exposition), "scrape_ms": best(lambda: exposition.render(""))}
 
 
 def lines(exposition: Exposition) -> int:
