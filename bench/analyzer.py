@@ -1,21 +1,21 @@
 """What the analyzer costs per event, as ratios to a bare decode of the same payloads in the same run.
 
-`python bench/analyzer.py [--json]`. Each dialect's stream is fed as records, one event a read, through the whole path
+`python -m bench.analyzer [--json]`. Each dialect's stream is fed as records, one event a read, through the whole path
 from records to metrics; "no quirks" is the same without detection at the end. Best of several rounds, because machines
 are shared.
 """
 
 import argparse
 import json
-import platform
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
 import orjson
 
+from bench.machine import about
+from bench.machine import best as best_of
+from bench.results import save, table
 from sidecar import summarise as summarise_module
 from sidecar.analyzer import Analyzer
 from sidecar.capture.records import AnyRecord, Chunk, Ended, Opened, RequestBody, RequestSent, ResponseHead
@@ -94,14 +94,8 @@ def records(path: str, make: Callable[[int], tuple[str, dict[str, Any]]]) -> tup
 
 
 def best(*works: Callable[[], None]) -> list[float]:
-    """Microseconds per event of the best round of each; they take turns, so that all meet the same neighbours."""
-    found: list[list[float]] = [[] for _ in works]
-    for _ in range(ROUNDS):
-        for work, took in zip(works, found, strict=True):
-            start = time.process_time()
-            work()
-            took.append(time.process_time() - start)
-    return [min(took) / EVENTS * 1e6 for took in found]
+    """Microseconds per event of the best round of each."""
+    return [seconds / EVENTS * 1e6 for seconds in best_of(ROUNDS, *works)]
 
 
 def measure(path: str, make: Callable[[int], tuple[str, dict[str, Any]]]) -> dict[str, float]:
@@ -123,7 +117,23 @@ def measure(path: str, make: Callable[[int], tuple[str, dict[str, Any]]]) -> dic
             analyze()
 
     bare, full, without = best(decode, analyze, analyze_without_quirks)
-    return {"decode_us": bare, "event_us": full, "ratio": full / bare, "quirks_add": full / without - 1}
+    return {
+        "decode_us": round(bare, 3),
+        "event_us": round(full, 3),
+        "ratio": round(full / bare, 3),
+        "quirks_add": round(full / without - 1, 4),
+        "events_per_second": round(1e6 / full),
+    }
+
+
+def tables(found: dict[str, Any]) -> str:
+    """A line for each dialect."""
+    rows = (
+        (name, row["decode_us"], row["event_us"], row["ratio"], f"{row['quirks_add']:.1%}", row["events_per_second"])
+        for name, row in found.items()
+    )
+    head = ("dialect", "bare decode µs", "whole path µs", "ratio", "quirks add", "events/s per core")
+    return table(head, rows)
 
 
 def main() -> None:
@@ -131,15 +141,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     found = {name: measure(*case) for name, case in CASES.items()}
-    if asked.json:
-        json.dump({"python": sys.version, "machine": platform.machine(), "results": found}, sys.stdout, indent=1)
-        return
-    print(f"Python {platform.python_version()}, {platform.machine()}, orjson {orjson.__version__}")
-    print(f"{'dialect':22} {'bare decode':>12} {'whole path':>11} {'ratio':>6} {'quirks add':>11}")
-    for name, row in found.items():
-        print(
-            f"{name:22} {row['decode_us']:9.2f} us {row['event_us']:8.2f} us {row['ratio']:6.2f} {row['quirks_add']:10.1%}"
-        )
+    save("analyzer", found, "python -m bench.analyzer")
+    print(json.dumps({"about": about(), "results": found}, indent=1) if asked.json else tables(found))
 
 
 if __name__ == "__main__":
