@@ -42,6 +42,7 @@ from sidecar.sessions import Sessions
 from sidecar.stream.phases import StallPolicy
 from sidecar.stream.summary import Summary
 from sidecar.summarise import summarise
+from sidecar.worker_health import Workers
 
 if TYPE_CHECKING:
     from sidecar.record.recorder import Recorder
@@ -91,6 +92,7 @@ class Analyzer:
         self.memory = QuirkMemory(Path(settings.state_dir) if settings.state_dir else None)
         self._clock = clock
         self._lags: deque[tuple[int, float]] = deque()
+        self._workers = Workers(self.series)
         self._gauged: set[tuple[str, ...]] = set()
         self.series.set(
             m.BUILD_INFO, (version_of("llm-sidecar"), version_of("mitmproxy"), platform.python_version()), 1.0
@@ -117,7 +119,7 @@ class Analyzer:
             elif kind is Message:
                 self._in_socket((connection, record.stream), record)  # type: ignore[arg-type]  # as above
             elif kind is Health:
-                self._health(record)  # type: ignore[arg-type]  # as above
+                self._health(connection, record)  # type: ignore[arg-type]  # as above
             elif kind is Opened:
                 self._open(connection, record)  # type: ignore[arg-type]  # as above
             else:
@@ -254,6 +256,7 @@ class Analyzer:
             self._abandon(key)
         for turn in self.sessions.abandon(self._clock(), connection):
             self._finish(turn)
+        self._workers.gone(connection)
         if self.recorder is not None:
             self._recorded(self.recorder.closed, connection)
 
@@ -346,17 +349,8 @@ class Analyzer:
         horizon = self._clock() - _LAG_WINDOW_NS
         return max((lag for at, lag in self._lags if at >= horizon), default=0.0)
 
-    def _health(self, record: Health) -> None:
-        worker = (str(record.worker),)
-        series = self.series
-        series.set(m.OUTBOX_BYTES, worker, record.outbox_bytes)
-        series.set(m.LOOP_LAG, worker, record.loop_lag_seconds)
-        series.set(m.RECORDS_DROPPED, worker, record.records_dropped)
-        series.set(m.TEE_FAILURES, worker, record.failures)
-        series.set(m.PASSIVITY_CHECKS, worker, record.checks)
-        series.set(m.PASSIVITY_VIOLATIONS, worker, record.violations)
-        if len(record.tee_buckets) == len(m.TEE_SECONDS.buckets) + 1:
-            series.replace_counts(m.TEE_SECONDS, worker, record.tee_buckets, record.tee_seconds)
+    def _health(self, connection: int, record: Health) -> None:
+        self._workers.said(connection, record)
         self.told(record)
 
 

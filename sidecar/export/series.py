@@ -61,6 +61,11 @@ class Series:
         """Set a gauge, or a counter that is counted elsewhere."""
         self._values.setdefault(metric, {})[labels] = value
 
+    def forget(self, metric: Metric, labels: Labels) -> None:
+        """Of whom these labels tell is gone."""
+        self._values.get(metric, {}).pop(labels, None)
+        self._distributions.get(metric, {}).pop(labels, None)
+
     def observe(self, metric: Metric, labels: Labels, value: float, exemplar: dict[str, str] | None = None) -> None:
         """One value of a histogram."""
         distribution = self._distribution(metric, labels)
