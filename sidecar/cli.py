@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from sidecar import file_commands
+from sidecar import file_commands, starting
 from sidecar.config import ConfigError, load_settings
 from sidecar.file_commands import CONFIG
+from sidecar.start_error import StartError
 from sidecar.stopping import stop_on_signals
 
 
@@ -97,19 +98,14 @@ def run(config: Path | None, **flags: Any) -> None:
                 click.echo(f"{name:<8} {analyzer[name]}")
         sys.stdout.flush()
 
-    if settings.workers > 1:
-        from sidecar import workers
-
-        try:
-            asyncio.run(workers.run(settings, ready))
-        except workers.StartError as error:
-            raise click.ClickException(str(error)) from error
-        return
-    from sidecar import proxy  # mitmproxy takes a second to import: only where it is used
-
     try:
-        asyncio.run(proxy.run(settings, ready), loop_factory=proxy.event_loop())
-    except proxy.StartError as error:
+        if settings.workers > 1:
+            from sidecar import workers
+
+            asyncio.run(workers.run(settings, ready))
+        else:
+            asyncio.run(starting.run(settings, ready), loop_factory=starting.event_loop())
+    except StartError as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -142,7 +138,7 @@ def analyzer(config: Path | None, **flags: Any) -> None:
 
     try:
         asyncio.run(serve())
-    except service.StartError as error:
+    except StartError as error:
         raise click.ClickException(str(error)) from error
 
 

@@ -32,11 +32,9 @@ from sidecar.modes import modes_of
 from sidecar.passivity import HostInBrackets, ManyUpstreamConnections, mend
 from sidecar.proxy_side import ProxySide
 from sidecar.short_way import shorten
+from sidecar.start_error import StartError
+from sidecar.transport.own_analyzer import OwnAnalyzer
 from sidecar.transport.supervisor import ChildFailed
-
-
-class StartError(RuntimeError):
-    """The proxy cannot start; the text is one line that says why and what to do."""
 
 
 class _ErrorCheck:
@@ -59,21 +57,15 @@ class _ErrorCheck:
         logging.getLogger().removeHandler(self._handler)
 
 
-def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes the proxy's event loop: uvloop where it is to be had (it is not on Windows)."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
 async def run(
     settings: Settings,
     ready: Callable[[Sequence[str], dict[str, str]], None],
     until: "asyncio.Future[None] | None" = None,
+    analyzer: OwnAnalyzer | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, or `until` is done. `ready` is told the proxy's addresses and the analyzer's.
+
+    `analyzer` is one that has begun to start already.
 
     Raises StartError or ConfigError where it cannot.
     """
@@ -81,7 +73,7 @@ async def run(
     if settings.socket is not None and settings.record is not None:
         raise ConfigError("--record and --socket exclude each other: who records is the analyzer, give it --record")
     logging.getLogger().setLevel(settings.log_level.upper())
-    side = ProxySide(settings)
+    side = ProxySide(settings, analyzer)
     stopping = _Stopping()
     if until is not None:
         until.add_done_callback(lambda _: stopping.stop())

@@ -22,7 +22,9 @@ _FLUSH_SECONDS = 2.0
 class ProxySide:
     """Everything between mitmproxy's hooks and the socket. `start` and `stop` run in the proxy's event loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, analyzer: OwnAnalyzer | None = None) -> None:
+        """`analyzer` is one that has begun to start already; without it one is started, unless the settings name another's
+        socket."""
         self.settings = settings
         self.capture = Capture(Outbox(settings.outbox_mib * 1024 * 1024))
         self.taps = FlowTaps(
@@ -30,7 +32,7 @@ class ProxySide:
             Chooser(settings.include, settings.exclude),
             frozenset(name.lower() for name in settings.allow_headers),
         )
-        self._analyzer: OwnAnalyzer | None = None
+        self._analyzer = analyzer
         self._sender: Sender | None = None
         self.addresses: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -41,7 +43,8 @@ class ProxySide:
         """Start or find the analyzer, and begin to send. Raises ChildFailed where one cannot be started."""
         path = self.settings.socket
         if path is None:
-            self._analyzer = OwnAnalyzer(self.settings)
+            if self._analyzer is None:
+                self._analyzer = OwnAnalyzer(self.settings)
             self.addresses = await self._analyzer.start()
             path = self._analyzer.socket
         watch_http()

@@ -18,7 +18,8 @@ from sidecar.export.scoreboard import Scoreboard
 from sidecar.export.view import View
 from sidecar.export.web import serve
 from sidecar.files.findings import advice, verdict
-from sidecar.sources import SourceError, Sources
+from sidecar.sources import Sources
+from sidecar.start_error import StartError
 from sidecar.stream.summary import Summary
 
 if TYPE_CHECKING:
@@ -32,10 +33,6 @@ RECORD_SECONDS = 5.0
 """How long the writing of what is left to be recorded may take at the end."""
 
 
-class StartError(RuntimeError):
-    """The analyzer cannot start; the text is one line that says why and what to do."""
-
-
 async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until: "asyncio.Future[None]") -> None:
     """Serve until `until` is done. `ready` is told the addresses once all of them answer. Raises StartError."""
     access, tls = _access(settings)
@@ -43,10 +40,7 @@ async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until
     recorder = analyzer.recorder = _recorder(settings)
     estimator = _estimator(analyzer) if settings.estimate_tokens else None
     sources = Sources(settings, analyzer)
-    try:
-        await sources.start()
-    except SourceError as error:
-        raise StartError(str(error)) from error
+    await sources.start()
 
     def refresh() -> None:
         analyzer.refresh()

@@ -10,6 +10,7 @@ from sidecar.analyzer import Analyzer
 from sidecar.capture.records import Health
 from sidecar.config import Settings
 from sidecar.export.access import is_loopback
+from sidecar.start_error import StartError
 from sidecar.transport.receiver import Receiver
 from sidecar.transport.supervisor import READER, ChildFailed, Supervisor
 
@@ -17,10 +18,6 @@ logger = logging.getLogger(__name__)
 
 _UNIX = "unix:"
 _READER_SECONDS = 8.0
-
-
-class SourceError(RuntimeError):
-    """A source cannot be opened; the text is one line that says why and what to do."""
 
 
 class Sources:
@@ -43,7 +40,7 @@ class Sources:
         return 0 if self._receiver is None else self._receiver.connections
 
     async def start(self) -> None:
-        """Listen. Raises SourceError, with nothing left open."""
+        """Listen. Raises StartError, with nothing left open."""
         path = self._settings.socket
         if path is not None:
             self.addresses["socket"] = path
@@ -56,7 +53,7 @@ class Sources:
             await self._start_receiver(path)
             if self._settings.envoy_listen is not None:
                 await self._start_reader(path, self._settings.envoy_listen)
-        except SourceError:
+        except StartError:
             await self.stop()
             raise
 
@@ -65,7 +62,7 @@ class Sources:
         try:
             await receiver.start()
         except OSError as error:
-            raise SourceError(f"cannot listen on the records socket {path}: {error}") from error
+            raise StartError(f"cannot listen on the records socket {path}: {error}") from error
         self._receiver = receiver
 
     async def _start_reader(self, path: str, target: str) -> None:
@@ -74,7 +71,7 @@ class Sources:
         try:
             self.addresses |= await reader.start()
         except ChildFailed as error:
-            raise SourceError(str(error)) from error
+            raise StartError(str(error)) from error
         self._reader = reader
         if not target.startswith(_UNIX) and not is_loopback(target.rpartition(":")[0].strip("[]")):
             logger.warning(

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from sidecar.config import Settings
+from sidecar.start_error import StartError
 from sidecar.stopping import stop_at_end_of_input, stop_on_signals
 
 type Service = Callable[[Settings, Callable[[dict[str, str]], None], "asyncio.Future[None]"], Awaitable[None]]
@@ -18,11 +19,10 @@ type Service = Callable[[Settings, Callable[[dict[str, str]], None], "asyncio.Fu
 
 def serve(
     service: Service,
-    refusal: type[Exception],
     linger: float = 0.0,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> None:
-    """Run a service as a child. `refusal` is what it raises where it cannot start; the text goes to who started it.
+    """Run a service as a child. What it says with StartError goes to who started it.
 
     `linger`: seconds for which it goes on after the end of its input. `loop_factory`: as of asyncio.run.
     """
@@ -31,7 +31,7 @@ def serve(
     logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s %(name)s %(message)s")
     try:
         asyncio.run(_serve(service, settings, linger), loop_factory=loop_factory)
-    except refusal as error:
+    except StartError as error:
         _say({"error": str(error)})
         sys.exit(2)
 

@@ -8,6 +8,8 @@ from mitmproxy.proxy import mode_servers
 
 from sidecar import proxy
 from sidecar.config import ConfigError, Settings
+from sidecar.start_error import StartError
+from sidecar.starting import event_loop
 from sidecar.supervised import serve
 
 
@@ -26,8 +28,8 @@ async def _run(settings: Settings, ready: Callable[[dict[str, str]], None], unti
     try:
         await proxy.run(settings, listening, until)
     except ConfigError as error:
-        raise proxy.StartError(str(error)) from error
+        raise StartError(str(error)) from error
 
 
 if __name__ == "__main__":
-    serve(_run, proxy.StartError, loop_factory=proxy.event_loop())
+    serve(_run, loop_factory=event_loop())

