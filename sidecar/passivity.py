@@ -19,6 +19,8 @@ from mitmproxy.proxy.layer import CommandGenerator
 from mitmproxy.proxy.layers.http import _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 
+from sidecar.passivity_http2 import MENDED
+
 _INTERIM = re.compile(rb"HTTP/1\.1 1(?!01)\d\d(?: [^\r\n]*)?\r?\n(?:[^\r\n]+\r?\n)*\r?\n")
 """A response head before the response, like 100 and 103; 101 is a response."""
 _UPSTREAM_CONNECTIONS = 1000
@@ -38,6 +40,7 @@ def mend() -> None:
         (_http1.Http1Client, "send", _send_trailers),
         (_http1.Http1Server, "send", _send_trailers),
         (_http1.Http1Client, "send", _frame_requests),
+        *MENDED,
     ):
         setattr(owner, name, wrap(getattr(owner, name)))
 
