@@ -144,25 +144,6 @@ async def test_analyzer_stopped_in_order_in_the_middle_of_a_stream(player: Playe
         assert whole(case, await asking)
 
 
-async def test_analyzer_that_hangs_delays_nobody(player: Player, tmp_path: Path) -> None:
-    """Also with more to tell than fits into the buffers between the two, and through the end of Envoy's patience."""
-    big = Exchange("big", pieces=tuple(Piece(number * 0.04, b"data: " + b"x" * 65530) for number in range(300)))
-    player.add([big])
-    async with analyzer() as told, envoy(tmp_path, configuration(player.port, [told.port])) as running:
-        first = words("first", 3)
-        player.add([first])
-        assert whole(first, await ask(running.proxy, first))
-        told.program.process.send_signal(signal.SIGSTOP)
-        try:
-            answer = await ask(running.proxy, big)
-        finally:
-            told.program.process.send_signal(signal.SIGCONT)
-        assert whole(big, answer)
-        sent = [piece.before for piece in player.play("big").pieces]
-        waits = [answer.arrived((number + 1) * 65536) - at for number, at in enumerate(sent)]
-        assert max(waits) < 1_500_000_000, "no piece was held back for the analyzer"
-
-
 async def test_two_analyzers_share_the_streams_and_one_may_die(player: Player, tmp_path: Path) -> None:
     async with analyzer() as one, analyzer() as other:
         found = configuration(player.port, [one.port, other.port])
