@@ -123,28 +123,30 @@ async def test_slow_analyzer_costs_telemetry_and_nothing_else(player: Player, tm
     player.add([*before, *during, *small])
     config = tmp_path / "sidecar.toml"
     config.write_text("outbox_mib = 1")
-    async with analyzer("--config", str(config)) as told:
-        async with envoy(tmp_path, configuration(player.port, [told.port])) as running:
-            answers = await ask_all(running.proxy, before, at_once=2)
-            peak = Peak(running)
-            pids = [told.program.process.pid, *(told.program.children if "reader" in starved else ())]
-            async with meanwhile(starve(pids)), meanwhile(peak.watch()):
-                answers |= await ask_all(running.proxy, [*during, *small], at_once=7)
-            assert all(whole(case, answers[case.id]) for case in (*before, *during, *small))
-            usual, slow = (statistics.median(waits(player, cases, answers)) for cases in (before, during))
-            assert slow < 3 * usual + 0.05
-            assert max(waits(player, during, answers)) < 1.5
-            assert peak.bytes < 48 * MIB, "more than what comes in the longest pause"
-            await heard_again(player, running, told)
+    async with (
+        analyzer("--config", str(config)) as told,
+        envoy(tmp_path, configuration(player.port, [told.port])) as running,
+    ):
+        answers = await ask_all(running.proxy, before, at_once=2)
+        peak = Peak(running)
+        pids = [told.program.process.pid, *(told.program.children if "reader" in starved else ())]
+        async with meanwhile(starve(pids)), meanwhile(peak.watch()):
+            answers |= await ask_all(running.proxy, [*during, *small], at_once=7)
+        assert all(whole(case, answers[case.id]) for case in (*before, *during, *small))
+        usual, slow = (statistics.median(waits(player, cases, answers)) for cases in (before, during))
+        assert slow < 3 * usual + 0.05
+        assert max(waits(player, during, answers)) < 1.5
+        assert peak.bytes < 48 * MIB, "more than what comes in the longest pause"
+        await heard_again(player, running, told)
 
-            async def counted() -> bool:
-                found = await scrape(told.metrics)
-                dropped = found.by("llm_sidecar_envoy_streams_total", "how").get("dropped", 0)
-                lost = found.total("llm_sidecar_streams_lost_total", where="capture")
-                return found.total("llm_sidecar_records_dropped_total") >= dropped == lost >= 2
+        async def counted() -> bool:
+            found = await scrape(told.metrics)
+            dropped = found.by("llm_sidecar_envoy_streams_total", "how").get("dropped", 0)
+            lost = found.total("llm_sidecar_streams_lost_total", where="capture")
+            return found.total("llm_sidecar_records_dropped_total") >= dropped == lost >= 2
 
-            await wait_until(counted, what="what was dropped")
-            assert await allocated(running) < 16 * MIB
+        await wait_until(counted, what="what was dropped")
+        assert await allocated(running) < 16 * MIB
 
 
 def patient(upstream: int, told: int, patience: str | None) -> Any:
