@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs dashboards screenshots clean
+.PHONY: demo test lint docs dashboards screenshots bench bench-full bench-report bench-litellm clean
 
 demo: $(VENV)/.run
 	$(BIN)/sidecar demo
@@ -31,6 +31,37 @@ dashboards: $(VENV)/.dev
 screenshots: $(VENV)/.dev dashboards/render/dist/page.js
 	$(BIN)/python -m dashboards.render
 	$(BIN)/python -m tests.live.page_pictures docs/images
+
+# What it costs: tables on standard output, results in bench/results/. The short form takes about ten minutes; LiteLLM and
+# nginx are left out where they are not installed. `make bench-report` puts the results into docs/performance.md.
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench.analyzer
+	$(BIN)/python -m bench.ticks
+	$(BIN)/python -m bench.analyzer_load
+	$(BIN)/python -m bench.growth
+	$(BIN)/python -m bench.accuracy
+	$(BIN)/python -m bench.path
+	$(BIN)/python -m bench.proxy
+
+# An hour, on a machine that does nothing else.
+bench-full: $(VENV)/.dev .venv-litellm/.installed
+	$(BIN)/python -m bench.analyzer
+	$(BIN)/python -m bench.ticks
+	$(BIN)/python -m bench.analyzer_load --seconds 20 --streams 20000
+	$(BIN)/python -m bench.growth --rounds 15
+	$(BIN)/python -m bench.accuracy --seconds 60
+	$(BIN)/python -m bench.path --seconds 15 --rounds 3
+	$(BIN)/python -m bench.proxy --seconds 20 --rounds 5
+
+bench-report: $(VENV)/.dev
+	$(BIN)/python -m bench.report
+
+bench-litellm: .venv-litellm/.installed
+
+.venv-litellm/.installed: bench/litellm.txt
+	$(PYTHON) -m venv .venv-litellm
+	.venv-litellm/bin/python -m pip install -q --disable-pip-version-check -r bench/litellm.txt
+	@touch $@
 
 dashboards/render/dist/page.js: dashboards/render/package-lock.json dashboards/render/build.mjs $(wildcard dashboards/render/src/*)
 	npm ci --prefix dashboards/render --legacy-peer-deps --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -183,7 +183,17 @@ def explained(results: dict[str, Any]) -> dict[str, float | None]:
 
 def tables(results: dict[str, Any]) -> str:
     """Errors by load, and what explains them."""
-    head = ("load", "chunk p50 ms", "p99", "gap p50", "p99", "first token p50", "p99", "last token p50", "p99")
+    head: tuple[str, ...] = (
+        "load",
+        "chunk p50 ms",
+        "p99",
+        "gap p50",
+        "p99",
+        "first token p50",
+        "p99",
+        "last token p50",
+        "p99",
+    )
     head += ("client later p50", "p99", "chunks", "outside", "largest loop lag ms", "load busy")
     rows = []
     for name, row in results.items():
@@ -200,7 +210,10 @@ def tables(results: dict[str, Any]) -> str:
             f"{LAG_SAMPLE * 1e3:.0f} ms between two looks at the loop, and {NOISE * 1e3:.0f} ms of noise) in "
             f"{found['within']:.0%}; the two correlate with {shown(found['correlation'])}. The reports with the most lag:",
             "",
-            table(("loop lag ms", *map(str, range(1, len(worst) + 1))), [("reported", *(lag for lag, _ in worst)), ("largest error", *(e for _, e in worst))]),
+            table(
+                ("loop lag ms", *map(str, range(1, len(worst) + 1))),
+                [("reported", *(lag for lag, _ in worst)), ("largest error", *(e for _, e in worst))],
+            ),
         ]
     )
 

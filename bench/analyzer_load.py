@@ -96,7 +96,19 @@ class Feeder:
             body = b'{"model":"m%d","stream":true}' % (number % MODELS)
             await self.send(
                 [
-                    Opened(number, now, f"id-{number}", 1, "POST", "https", "h", 443, "/v1/chat/completions", "HTTP/1.1", []),
+                    Opened(
+                        number,
+                        now,
+                        f"id-{number}",
+                        1,
+                        "POST",
+                        "https",
+                        "h",
+                        443,
+                        "/v1/chat/completions",
+                        "HTTP/1.1",
+                        [],
+                    ),
                     RequestBody(number, now, body),
                     RequestSent(number, now),
                     ResponseHead(number, now, 200, "HTTP/1.1", [("content-type", "text/event-stream")]),
@@ -146,7 +158,10 @@ async def measure(streams: int, seconds: float) -> dict[str, Any]:
                 while feeder.unanswered > _UNANSWERED:
                     await asyncio.sleep(0)
             await feeder.answered()
-            found["memory"] = {"streams": streams, "kib_per_stream": round((resident(pid) - before) / streams / 1024, 2)}
+            found["memory"] = {
+                "streams": streams,
+                "kib_per_stream": round((resident(pid) - before) / streams / 1024, 2),
+            }
             found["scrape"] = await scrapes(pid, metrics)
             await feeder.end()
             listening.cancel()
@@ -210,7 +225,9 @@ def tables(found: dict[str, Any]) -> str:
     """Lag by load, and the rest."""
     head = ("load", "events/s", "CPU µs per event", "busy", "lag p50 ms", "lag p99 ms")
     names = ("per_second", "cpu_us", "busy", "lag_p50_ms", "lag_p99_ms")
-    rows = [(name, *(found[name][key] for key in names)) for name in ("capacity", *(f"{share:.0%}" for share in SHARES))]
+    rows = [
+        (name, *(found[name][key] for key in names)) for name in ("capacity", *(f"{share:.0%}" for share in SHARES))
+    ]
     memory, scrape = found["memory"], found["scrape"]
     reached = "reached" if memory["kib_per_stream"] <= MEMORY_GOAL_KIB else "**missed**"
     return "\n".join(

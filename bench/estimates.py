@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from sidecar.export.estimate import TokenEstimator
-from sidecar.files.capture import CaptureError
 from sidecar.files.inspect import inspect_file
+from sidecar.stream.summary import Summary
 from sidecar.thresholds import QuirkThresholds
 
 
@@ -17,7 +17,7 @@ def main(paths: list[Path]) -> None:
     for path in paths:
         group = path.name if path.suffix == ".jsonl" else path.stem.partition("-")[0]
         for summary in inspect_file(path, QuirkThresholds()):
-            if isinstance(summary, CaptureError) or not summary.usage or summary.outcome != "complete":
+            if not isinstance(summary, Summary) or not summary.usage or summary.outcome != "complete":
                 continue
             reported = (summary.usage.get("output") or 0) + (
                 (summary.usage.get("reasoning") or 0)

@@ -70,7 +70,15 @@ def verdicts(results: dict[str, Any]) -> list[tuple[str, str, float | None, floa
 
 def tables(results: dict[str, Any]) -> str:
     """All there is to see."""
-    head = ("scenario", "route", "CPU µs", "of it analyzer", "per second per core", "per second", "p50 ms added")
+    head: tuple[str, ...] = (
+        "scenario",
+        "route",
+        "CPU µs",
+        "of it analyzer",
+        "per second per core",
+        "per second",
+        "p50 ms added",
+    )
     head += ("p99 ms added", "first token p50 ms added", "load busy")
     rows = []
     for name, kinds in results.items():

@@ -59,7 +59,9 @@ async def one(load: Load, route: Route, seconds: float) -> dict[str, measuring.R
     """One kind through all scenarios."""
     rows = {}
     for number in STREAMS:
-        rows[f"{number} paced"] = await measuring.paced(load, route, number, RATE if number > 1 else RATE_OF_ONE, seconds)
+        rows[f"{number} paced"] = await measuring.paced(
+            load, route, number, RATE if number > 1 else RATE_OF_ONE, seconds
+        )
     rows["saturated"] = await measuring.closed(load, route, 50, seconds)
     rows["full speed"] = await measuring.flood(load, route, 8, seconds)
     rows["short requests"] = await measuring.short(load, route, 8, seconds)
@@ -74,7 +76,9 @@ async def tee_times(metrics: str) -> dict[str, float]:
     found = {"calls": calls, "mean_us": samples.total("llm_sidecar_tee_seconds_sum") / calls * 1e6}
     for label, bound in (("under_2_us", 2e-6), ("under_4_us", 4e-6)):
         counts = samples.by("llm_sidecar_tee_seconds_bucket", "le")
-        found[label] = sum(count for le, count in counts.items() if le != "+Inf" and abs(float(le) - bound) < 1e-9) / calls
+        found[label] = (
+            sum(count for le, count in counts.items() if le != "+Inf" and abs(float(le) - bound) < 1e-9) / calls
+        )
     return found
 
 
@@ -123,7 +127,17 @@ def verdicts(results: dict[str, Any]) -> list[tuple[str, str, float | None, floa
 
 def tables(results: dict[str, Any]) -> str:
     """All there is to see."""
-    head = ("scenario", "proxy", "CPU µs", "analyzer µs", "per second", "p50 ms", "p99 ms", "p99.9 ms", "added p99 ms")
+    head: tuple[str, ...] = (
+        "scenario",
+        "proxy",
+        "CPU µs",
+        "analyzer µs",
+        "per second",
+        "p50 ms",
+        "p99 ms",
+        "p99.9 ms",
+        "added p99 ms",
+    )
     head += ("first token p50 ms", "p99 ms", "load busy")
     rows = []
     for name, kinds in results.items():

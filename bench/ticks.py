@@ -69,7 +69,7 @@ def scrape(series: int) -> dict[str, float]:
     analyzer = Analyzer(Settings())
     exposition = Exposition(analyzer.series, lambda: None)
     first = lines(exposition)
-    targets = 0
+    targets, lines_of_one = 0, 0.0
     while targets < 2 or first + (lines_of_one * targets) < series:
         targets += 1
         for record in stream(targets, ended=True):

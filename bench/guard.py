@@ -1,0 +1,94 @@
+"""A guard against getting slow, for CI: instructions, as Valgrind counts them, not seconds, so that no neighbour disturbs.
+
+`python -m bench.guard [--update]`. Each work of bench/guarded.py is told as a multiple of a bare decode of the same events
+with Python's own json in the same run, which makes it much the same on other machines. It fails where one is more than 30 %
+above what is in bench/guard.json; one that is as much below asks for `--update`, so that what was won is kept.
+"""
+
+import argparse
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.guarded import WORKS
+from bench.results import table
+
+REFERENCE = Path(__file__).with_suffix(".json")
+PROJECT = Path(__file__).parents[1]
+TOLERANCE = 0.3
+MEASURED = tuple(work for work in WORKS if work not in ("nothing", "decode"))
+_COUNT = re.compile(r"I +refs: +([\d,]+)")
+
+
+class NoValgrind(RuntimeError):
+    """Valgrind is missing; the text says how to get it."""
+
+
+@functools.cache
+def instructions(work: str, slower: float = 0.0) -> int:
+    """How many instructions a work takes, beginning included. Raises NoValgrind."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise NoValgrind("valgrind is missing: apt-get install valgrind")
+    program = (sys.executable, "-m", "bench.guarded", work, "--slower", str(slower))
+    environment = os.environ | {"PYTHONHASHSEED": "0"}
+    # Once without, so that what is imported is compiled already.
+    subprocess.run((*program[:3], "nothing"), cwd=PROJECT, env=environment, check=True)
+    options = ("--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
+    done = subprocess.run(
+        (valgrind, *options, *program), cwd=PROJECT, env=environment, check=True, capture_output=True, text=True
+    )
+    found = _COUNT.search(done.stderr)
+    assert found, done.stderr
+    return int(found[1].replace(",", ""))
+
+
+def measure(work: str, slower: float = 0.0) -> float:
+    """A work as a multiple of the bare decode."""
+    nothing = instructions("nothing")
+    return round((instructions(work, slower) - nothing) / (instructions("decode") - nothing), 3)
+
+
+def too_slow(found: Mapping[str, float], reference: Mapping[str, float]) -> list[str]:
+    """The works that became slower than is tolerated."""
+    return [work for work, value in found.items() if value > reference[work] * (1 + TOLERANCE)]
+
+
+def reference() -> dict[str, float]:
+    """What is committed."""
+    found: dict[str, float] = json.loads(REFERENCE.read_text())
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--update", action="store_true")
+    asked = parser.parse_args()
+    try:
+        found = {work: measure(work) for work in MEASURED}
+    except NoValgrind as error:
+        sys.exit(str(error))
+    if asked.update:
+        REFERENCE.write_text(json.dumps(found, indent=1) + "\n")
+    known = reference()
+    print(
+        table(
+            ("work", "decodes", "reference", "change"),
+            ((work, found[work], known[work], f"{found[work] / known[work] - 1:+.1%}") for work in found),
+        )
+    )
+    slow = too_slow(found, known)
+    if slow:
+        sys.exit(f"slower by more than {TOLERANCE:.0%}: {', '.join(slow)}")
+    if any(found[work] < known[work] * (1 - TOLERANCE) for work in found):
+        print("faster by more than that: python -m bench.guard --update keeps it")
+
+
+if __name__ == "__main__":
+    main()
