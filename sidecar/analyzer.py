@@ -6,7 +6,7 @@ import platform
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from time import monotonic_ns
@@ -377,6 +377,7 @@ def stage_of(trace: TracebackType | None) -> str:
     return stage
 
 
+@cache
 def version_of(package: str) -> str:
     """Version of an installed package."""
     try:

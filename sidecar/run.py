@@ -6,6 +6,8 @@ They are told before anything else is read, and before anybody looks.
 from array import array
 from itertools import pairwise
 
+import msgspec
+
 from sidecar.body import Body, is_clean
 from sidecar.dialects.base import Dialect
 from sidecar.dialects.plain import Plain
@@ -19,29 +21,35 @@ RUN = 16
 class Run:
     """Plain events of one kind. `limit` bounds a read."""
 
-    __slots__ = ("_dialect", "_limit", "_read", "ats", "plain", "sizes", "texts")
+    __slots__ = ("_decode", "_dialect", "_limit", "_prefix", "_text_of", "ats", "plain", "sizes", "texts")
 
     def __init__(self, plain: Plain, dialect: Dialect, limit: int) -> None:
         self.plain = plain
         self.ats = array("q")
         self.sizes = array("I")
         self.texts: list[str] = []
-        self._read = plain.read
+        self._prefix = plain.prefix
+        self._decode = plain.decode
+        self._text_of = plain.text_of
         self._dialect = dialect
         self._limit = limit
 
     def take(self, data: bytes, at: int) -> int:
         """One read: the number of events held now, 0 where this is none of them, and nothing was done."""
-        payload = single(data, self.plain.prefix, self._limit)
+        payload = single(data, self._prefix, self._limit)
         if payload is None or not (payload.isascii() or is_clean(payload)):
             return 0
-        text = self._read(self._dialect, payload)
-        if text is None:
+        try:
+            text = self._text_of(self._dialect, self._decode(payload))
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return 0
+        if not text:
+            return 0
+        ats = self.ats
+        ats.append(at)
         self.texts.append(text)
         self.sizes.append(len(data))
-        self.ats.append(at)
-        return len(self.ats)
+        return len(ats)
 
     def tell(self, body: Body, stream: Stream) -> tuple[int, int, int]:
         """Tell both of the events held, of which there is one at least, and hold none. Gives when the first and the last

@@ -15,7 +15,7 @@ from sidecar.dialects.base import JsonDialect
 from sidecar.dialects.bedrock_frames import METRICS, metrics_of
 from sidecar.dialects.errors import is_failure
 from sidecar.dialects.openai_usage import count
-from sidecar.dialects.plain import Plain, reader
+from sidecar.dialects.plain import Plain
 from sidecar.dialects.request import Head, Request
 from sidecar.dialects.signals import (
     Annotation,
@@ -88,9 +88,6 @@ class _Thinking(msgspec.Struct, gc=False):
     delta: _ThinkingDelta
 
 
-_PREFIX = b"event: content_block_delta\ndata: "
-
-
 class AnthropicMessages(JsonDialect[Event]):
     """`POST …/messages`, Vertex AI's `:rawPredict` and `:streamRawPredict`."""
 
@@ -98,8 +95,8 @@ class AnthropicMessages(JsonDialect[Event]):
     terminators: ClassVar[frozenset[str]] = frozenset({"message_stop"})
     named_events: ClassVar[bool] = True
     plains: ClassVar[tuple[Plain, ...]] = (
-        Plain("text", _PREFIX, reader(_Text, lambda _, event: event.delta.text)),
-        Plain("reasoning", _PREFIX, reader(_Thinking, lambda _, event: event.delta.thinking)),
+        Plain("text", _Text, lambda _, event: event.delta.text, name="content_block_delta"),
+        Plain("reasoning", _Thinking, lambda _, event: event.delta.thinking, name="content_block_delta"),
     )
     shape = Event
     decode = staticmethod(_decoder.decode)

@@ -14,7 +14,7 @@ from sidecar.dialects.base import JsonDialect
 from sidecar.dialects.errors import is_failure
 from sidecar.dialects.gemini_arguments import FunctionCalls
 from sidecar.dialects.openai_usage import count
-from sidecar.dialects.plain import Empty, Never, Plain, PlainKind, reader
+from sidecar.dialects.plain import Empty, Never, Plain, PlainKind
 from sidecar.dialects.request import Request
 from sidecar.dialects.signals import Annotation, Content, Finish, Identity, Role, Signal, Usage
 from sidecar.framing.frame import Frame
@@ -157,7 +157,7 @@ def _plain(kind: PlainKind) -> Plain:
             return None
         return part.text if part.text and dialect.counts_on(event.usage_metadata) else None
 
-    return Plain(kind, b"data: ", reader(_Plain, text_of), lambda dialect: dialect.stated)
+    return Plain(kind, _Plain, text_of, usage=lambda dialect: dialect.stated)
 
 
 class GeminiGenerate(JsonDialect[Event]):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from sidecar.dialects.plain import Empty, Never, Plain, reader
+from sidecar.dialects.plain import Empty, Never, Plain
 
 if TYPE_CHECKING:
     from sidecar.dialects.openai_chat import OpenAIChat
@@ -109,7 +109,7 @@ _EMPTY = {None: "null_content_delta", "": "empty_content_with_reasoning"}
 """The habit that a content beside reasoning is."""
 
 CHAT = (
-    Plain("text", b"data: ", reader(_Chunk[_Choice[_Text]], _text)),
-    Plain("reasoning", b"data: ", reader(_Chunk[_Choice[_Reasoning]], _reasoning)),
+    Plain("text", _Chunk[_Choice[_Text]], _text),
+    Plain("reasoning", _Chunk[_Choice[_Reasoning]], _reasoning),
 )
-COMPLETIONS = (Plain("text", b"data: ", reader(_Chunk[_Completion], _completion)),)
+COMPLETIONS = (Plain("text", _Chunk[_Completion], _completion),)

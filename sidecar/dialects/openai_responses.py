@@ -12,7 +12,7 @@ from msgspec import UNSET
 from sidecar.dialects.envelope import Envelope, EnvelopeDialect, dict_of, heartbeat, list_of, text_of
 from sidecar.dialects.openai_responses_items import Repeats, ToolItems, finish_of, parts_of, texts_of
 from sidecar.dialects.openai_usage import parse_usage, timings_of
-from sidecar.dialects.plain import Never, Plain, PlainKind, reader
+from sidecar.dialects.plain import Never, Plain, PlainKind
 from sidecar.dialects.request import Request
 from sidecar.dialects.signals import (
     Annotation,
@@ -118,7 +118,7 @@ def _plain(kind: PlainKind, name: str) -> Plain:
     def text_of(dialect: "OpenAIResponses", event: _Delta) -> str | None:
         return event.delta if event.type == name and kind in dialect.repeats.kinds else None
 
-    return Plain(kind, f"event: {name}\ndata: ".encode(), reader(_Delta, text_of))
+    return Plain(kind, _Delta, text_of, name=name)
 
 
 class OpenAIResponses(EnvelopeDialect[Event]):

@@ -5,7 +5,7 @@ goes the long way, which `tests/test_shortcut.py` holds it equal to.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UnsetType
@@ -20,29 +20,28 @@ type Empty = Literal["\0"] | UnsetType | None
 """A member that may be null."""
 
 
-class Plain(NamedTuple):
-    """One kind of plain event. What `read` and `usage` are given is the dialect."""
+class Plain:
+    """One kind of plain event. What `text_of` and `usage` are given first is the dialect."""
 
-    kind: PlainKind
-    prefix: bytes
-    """What stands in its SSE block in front of the payload."""
-    read: Callable[[Any, bytes], str | None]
-    """The text of a payload of valid UTF-8, never empty; None for what is not plain. Where it gives a text, it has kept
-    of the event what `JsonDialect.read` would have kept."""
-    usage: Callable[[Any], Usage | None] = lambda dialect: None
-    """The counts of the event that was read last, where each one states them; no event's are less than those before."""
+    __slots__ = ("decode", "kind", "prefix", "text_of", "usage")
 
-
-def reader[Event](
-    shape: type[Event], text_of: Callable[[Any, Event], str | None]
-) -> Callable[[Any, bytes], str | None]:
-    """A `Plain.read` for events that fit a shape; `text_of` is given the dialect, too."""
-    decode = msgspec.json.Decoder(shape).decode
-
-    def read(dialect: Any, payload: bytes) -> str | None:
-        try:
-            return text_of(dialect, decode(payload)) or None
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
-
-    return read
+    def __init__[Event](
+        self,
+        kind: PlainKind,
+        shape: type[Event],
+        text_of: Callable[[Any, Event], str | None],
+        *,
+        name: str = "",
+        usage: Callable[[Any], Usage | None] = lambda dialect: None,
+    ) -> None:
+        self.kind = kind
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(shape).decode
+        """Refuses what does not fit the shape."""
+        self.text_of: Callable[[Any, Any], str | None] = text_of
+        """The text of an event that fits; empty or None for one that is not plain all the same. Where it gives a text, it
+        has kept of the event what `JsonDialect.read` would have kept."""
+        self.prefix = f"event: {name}\ndata: ".encode() if name else b"data: "
+        """What stands in its SSE block in front of the payload."""
+        self.usage = usage
+        """The counts of the event that was read last, where each one states them; no event's are less than those
+        before."""

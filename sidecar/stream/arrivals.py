@@ -62,39 +62,39 @@ class Arrivals:
 
     def add(self, count: int, *many: int) -> None:
         """`count` events completed by each of the reads at these times."""
-        last, until = self.last, self._until
+        last, start, until, held, groups = self.last, self._start, self._until, self._count, self.groups
         for at in many:
             if at < last:
                 at = last  # only in a capture edited by hand
             last = at
             if at <= until:
-                self._count += count
+                held += count
                 continue
-            if self.groups == 0:
+            if groups == 0:
                 self.first = at
-            elif self.groups <= GROUPS_KEPT:
-                start = (self._start - self.first) // 1000
-                self._starts.append(start if start <= _LARGEST else _LARGEST)
-                self._counts.append(self._count)
+            elif groups <= GROUPS_KEPT:
+                since = (start - self.first) // 1000
+                self._starts.append(since if since <= _LARGEST else _LARGEST)
+                self._counts.append(held)
             else:
-                self._beyond()
-            self.groups += 1
-            self._start = at
+                self._beyond(start, held)
+            groups += 1
+            start = at
             until = at + GROUP_NS
-            self._count = count
+            held = count
+        self.last, self._start, self._until, self._count, self.groups = last, start, until, held, groups
         self.events += count * len(many)
-        self.last, self._until = last, until
 
-    def _beyond(self) -> None:
-        """The open group closes, and is not kept one by one."""
-        cell = self._start // CELL_NS
+    def _beyond(self, start: int, count: int) -> None:
+        """A group closes, and is not kept one by one."""
+        cell = start // CELL_NS
         if not self._cells:
             self._cells = array("I", [0] * STRIP_CELLS)
             self._cell = cell
         for passed in range(max(self._cell + 1, cell - STRIP_CELLS + 1), cell + 1):
             self._cells[passed % STRIP_CELLS] = 0
         self._cell = cell
-        self._cells[cell % STRIP_CELLS] = min(self._cells[cell % STRIP_CELLS] + self._count, _LARGEST)
+        self._cells[cell % STRIP_CELLS] = min(self._cells[cell % STRIP_CELLS] + count, _LARGEST)
 
     def strip(self, now: int) -> list[int]:
         """Events that arrived in each of the last `STRIP_CELLS` stretches of `CELL_NS`, the latest last. `now` is in
