@@ -6,7 +6,8 @@ import platform
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from time import monotonic_ns
 from types import TracebackType
@@ -187,8 +188,17 @@ class Analyzer:
             self._finish(turn)
 
     def in_flight(self) -> list[Exchange]:
-        """What is followed now, the responses in WebSockets included."""
-        return [*self.exchanges.values(), *self.sessions.turns()]
+        """What is followed now, the responses in WebSockets included, up to date with all that was read."""
+        found = [*self.exchanges.values(), *self.sessions.turns()]
+        for exchange in found:
+            self._settle(exchange)
+        return found
+
+    def _settle(self, exchange: Exchange) -> None:
+        try:
+            exchange.settle()
+        except Exception:
+            self._failed(exchange)
 
     def _requested(self, exchange: Exchange, at: int) -> None:
         after = self.relations.requested(exchange, at)
@@ -199,7 +209,7 @@ class Analyzer:
         """A stage raised: a bug of ours. The exchange gets no verdict and no further records."""
         self._count_failure()
         exchange.mark_lost(Lost(exchange.opened.stream, self._clock(), 1, 0))
-        exchange.body = None
+        exchange.give_up()
 
     def _count_failure(self) -> None:
         error = sys.exception()
@@ -284,9 +294,10 @@ class Analyzer:
         latest = now + self._shortest_stall
         for turn in self.sessions.settled(now):
             self._finish(turn)
-        for exchange in self.in_flight():
+        for exchange in chain(self.exchanges.values(), self.sessions.turns()):
             if now < exchange.check_at:
                 continue
+            self._settle(exchange)
             thresholds = self.stall_policy.of(exchange.request.model)
             progress = exchange.stream.progress
             phase = progress.check(now, thresholds)
@@ -365,6 +376,7 @@ def stage_of(trace: TracebackType | None) -> str:
     return stage
 
 
+@cache
 def version_of(package: str) -> str:
     """Version of an installed package."""
     try:

@@ -86,35 +86,26 @@ class Body:
         """Whether the body is a JSON array that is streamed: its closing bracket ends it, whatever the dialect."""
         return self.framing is not None and self.framing.name == "json_array"
 
-    def single(self, data: bytes, prefix: bytes) -> bytes | None:
-        """The payload of a read that is exactly one SSE block of `prefix` and one line of data, and shows nothing of how
-        it is written that was not seen before; None for any other. Changes nothing: `passed` or `feed` comes next."""
+    @property
+    def single_limit(self) -> int | None:
+        """The largest read that `sse.single` may look at in place of `feed`; None where it may not."""
         decoder = self._decoder
-        if decoder.__class__ is not SseDecoder or self.coding is not None or self._split:
+        if decoder.__class__ is not SseDecoder or self.coding is not None or self._split or self._utf8.getstate()[0]:
             return None
-        payload = decoder.single(data, prefix)
-        if payload is None or (not payload.isascii() and not self._is_plain_text(payload)):
-            return None
-        return payload
+        return decoder.limit if decoder.is_between else None
 
-    def _is_plain_text(self, payload: bytes) -> bool:
-        try:
-            payload.decode()
-        except UnicodeDecodeError:
-            return False
-        return not (self._utf8.getstate()[0] or any(mark in payload for mark in _SEPARATORS))
-
-    def passed(self, data: bytes, prefix: bytes, at: int) -> None:
-        """A read that `single` gave the payload of needs no feeding."""
-        self.size += len(data)
+    def take_run(self, prefix: bytes, sizes: Sequence[int], ats: Sequence[int]) -> None:
+        """Reads of these sizes that were not fed: each a block of `prefix` and one line of data, which shows nothing of
+        how it is written that was not seen before."""
+        self.size += sum(sizes)
         decoder = self._decoder
         assert decoder.__class__ is SseDecoder
-        decoder.passed(prefix)
-        size = len(data) - len(prefix) - 2
-        if size > self.largest_unit:
-            self.largest_unit = size
-        self.arrivals.read(len(data))
-        self.arrivals.add(1, at)
+        decoder.passed(prefix, len(sizes))
+        largest = max(sizes) - len(prefix) - 2
+        if largest > self.largest_unit:
+            self.largest_unit = largest
+        self.arrivals.read(*sizes)
+        self.arrivals.add(1, *ats)
 
     def feed(self, data: bytes, at: int) -> Sequence[Frame]:
         """One read of the wire, content coding and all."""
@@ -184,7 +175,7 @@ class Body:
                     self.notes.add("burst_delivery")
 
     def _look_for_separators(self, data: bytes) -> None:
-        if any(mark in data for mark in _SEPARATORS):
+        if has_separators(data):
             self.notes.add("unicode_line_separator_in_data")
 
     def _check_text(self, decoded: bytes) -> None:
@@ -221,3 +212,19 @@ class Body:
                     self._look_for_separators(frame.data)
             frames += last
         return frames
+
+
+def is_clean(payload: bytes) -> bool:
+    """Whether a payload shows nothing of the kind that `notes` tells of its characters."""
+    if payload.isascii():
+        return True
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return not has_separators(payload)
+
+
+def has_separators(data: bytes) -> bool:
+    """Whether there is a character that some readers of lines take for their end."""
+    return any(mark in data for mark in _SEPARATORS)

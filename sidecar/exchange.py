@@ -17,6 +17,7 @@ from sidecar.documents import Kind, error_in, first_value, is_html, kind_of, loa
 from sidecar.encoding import content_decoder
 from sidecar.framing.frame import Frame
 from sidecar.framing.sse import SseDecoder
+from sidecar.run import RUN, Run
 from sidecar.stream.outcome import EndKind
 from sidecar.stream.phases import Phase
 from sidecar.stream.stream import Stream, kept_error
@@ -31,7 +32,8 @@ _UNENDED = {"sse": "sse_missing_final_blank_line", "ndjson": "ndjson_missing_fin
 
 
 class Exchange:
-    """State of one exchange. Methods take its records in their order; `summarise` reads the result.
+    """State of one exchange. Methods take its records in their order; `summarise` reads the result, once it is closed.
+    Who reads of an open one calls `settle` before.
 
     `keep_content`: messages and tools of the request are kept, within bounds, for an operator who captures content.
     `salt`: the key under which the request body is hashed.
@@ -83,6 +85,7 @@ class Exchange:
         self._digested = 0
         self._request_body = bytearray()
         self._unconfirmed = _CONFIRM_WITHIN
+        self._run: Run | None = None
         self._detour = 0
         """Reads that take the long way before the shortcut is tried again."""
 
@@ -154,39 +157,57 @@ class Exchange:
 
     def chunk(self, record: Chunk) -> None:
         """One read of the body."""
-        self._bytes_came(record.at)
-        if self.first_byte_at is None:
-            self.first_byte_at = record.at
+        data, at = record.data, record.at
+        run = self._run
+        if run is not None:
+            held = run.take(data, at)
+            if held:
+                if held >= RUN:
+                    self.settle()
+                return
+            self.settle()
+            self._run = None
         body = self.body
-        if body is None or self._passed(body, record.data, record.at):
+        if body is not None and not self._detour and self._begins(body, data, at):
             return
-        frames = body.feed(record.data, record.at)
+        self._bytes_came(at)
+        if self.first_byte_at is None:
+            self.first_byte_at = at
+        if body is None:
+            return
+        self._detour -= self._detour > 0
+        frames = body.feed(data, at)
         for frame in frames:
             self._frame(frame)
         if body.framing_notes.array_closed:
-            self.stream.array_closed(record.at)
-        if not frames and record.data and body.streams and not body.unfinished:
-            self.stream.keep_alive("blank", record.at, 0)
+            self.stream.array_closed(at)
+        if not frames and data and body.streams and not body.unfinished:
+            self.stream.keep_alive("blank", at, 0)
 
-    def _passed(self, body: Body, data: bytes, at: int) -> bool:
-        """The shortcut through every stage for the events in the middle of a stream, one a read, that bring a piece of
-        text and nothing else. Tested equal to the long way, which takes all the others."""
-        if self._detour:
-            self._detour -= 1
-            return False
+    def _begins(self, body: Body, data: bytes, at: int) -> bool:
+        """Whether a read begins a run: the shortcut past every stage for the events in the middle of a stream, one a
+        read, that bring a piece of output and nothing else. Tested equal to the long way, which takes all the others."""
         dialect = self.dialect
-        if dialect is None or self._unconfirmed:
+        limit = body.single_limit
+        if dialect is None or self._unconfirmed or limit is None:
             return False
-        prefix = dialect.plain_prefix
-        payload = body.single(data, prefix)
-        if payload is None:
-            return False
-        text = dialect.plain(payload)
-        if text is None or not self.stream.take_plain(text, at):
-            self._detour = _DETOUR  # what is read twice, is so now and then
-            return False
-        body.passed(data, prefix, at)
-        return True
+        for plain in dialect.plains:
+            if self.stream.is_amid(plain.kind):
+                run = Run(plain, dialect, limit)
+                if run.take(data, at):
+                    self._run = run
+                    return True
+        self._detour = _DETOUR  # what is read twice, is so now and then
+        return False
+
+    def settle(self) -> None:
+        """Bring `stream`, `body` and the rest up to date with all that was read."""
+        run = self._run
+        if run is not None and run.ats and self.body is not None:
+            first, last, longest = run.tell(self.body, self.stream)
+            self._bytes_came(first)
+            self.byte_silence = max(self.byte_silence, longest)
+            self._byte_at = last
 
     def ended(self, record: Ended) -> None:
         """The exchange is over, in whatever way."""
@@ -196,6 +217,8 @@ class Exchange:
 
     def close(self, at: int) -> None:
         """No more records come."""
+        self.settle()
+        self._run = None
         self.ended_at = at
         self.end_phase = self.stream.progress.phase()
         self._bytes_came(at)
@@ -302,6 +325,10 @@ class Exchange:
         decoder = SseDecoder()
         for frame in (*decoder.feed(data, at), *decoder.close()):
             self._frame(frame)
+
+    def give_up(self) -> None:
+        """No further record is read, and what was read last is not, either."""
+        self.body = self._run = None
 
     def mark_lost(self, record: Lost) -> None:
         """Telemetry was dropped on the way here."""

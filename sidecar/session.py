@@ -182,7 +182,7 @@ class Session:
         if turn is None:
             return self.give_up(record)
         turn.mark_lost(record)
-        turn.body = None
+        turn.give_up()
         turn.close(record.at)
         return [turn]
 

@@ -6,7 +6,7 @@ thinking, citations, compaction, and the results of tools that the provider ran.
 """
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,6 +15,7 @@ from sidecar.dialects.base import JsonDialect
 from sidecar.dialects.bedrock_frames import METRICS, metrics_of
 from sidecar.dialects.errors import is_failure
 from sidecar.dialects.openai_usage import count
+from sidecar.dialects.plain import Plain
 from sidecar.dialects.request import Head, Request
 from sidecar.dialects.signals import (
     Annotation,
@@ -67,17 +68,24 @@ class Event(msgspec.Struct, gc=False):
 _decoder = msgspec.json.Decoder(Event)
 
 
+class _TextDelta(msgspec.Struct, gc=False):
+    type: Literal["text_delta"]
+    text: str
+
+
 class _Text(msgspec.Struct, gc=False):
-    type: Any = UNSET
-    text: Any = UNSET
+    type: Literal["content_block_delta"]
+    delta: _TextDelta
 
 
-class _BlockDelta(msgspec.Struct, gc=False):
-    type: Any = UNSET
-    delta: _Text | UnsetType | None = UNSET
+class _ThinkingDelta(msgspec.Struct, gc=False):
+    type: Literal["thinking_delta"]
+    thinking: str
 
 
-_plain_decoder = msgspec.json.Decoder(_BlockDelta)
+class _Thinking(msgspec.Struct, gc=False):
+    type: Literal["content_block_delta"]
+    delta: _ThinkingDelta
 
 
 class AnthropicMessages(JsonDialect[Event]):
@@ -86,7 +94,10 @@ class AnthropicMessages(JsonDialect[Event]):
     name: ClassVar[str] = "anthropic.messages"
     terminators: ClassVar[frozenset[str]] = frozenset({"message_stop"})
     named_events: ClassVar[bool] = True
-    plain_prefix: ClassVar[bytes] = b"event: content_block_delta\ndata: "
+    plains: ClassVar[tuple[Plain, ...]] = (
+        Plain("text", _Text, lambda _, event: event.delta.text, name="content_block_delta"),
+        Plain("reasoning", _Thinking, lambda _, event: event.delta.thinking, name="content_block_delta"),
+    )
     shape = Event
     decode = staticmethod(_decoder.decode)
 
@@ -95,21 +106,6 @@ class AnthropicMessages(JsonDialect[Event]):
         self._open: set[int] = set()
         self._inputs: dict[int, str] = {}  # that stood in a block's start, until a delta says otherwise
         self._room = _INPUTS_KEPT
-
-    def plain(self, data: bytes) -> str | None:
-        try:
-            event = _plain_decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
-        delta = event.delta
-        if (
-            event.type == "content_block_delta"
-            and delta.__class__ is _Text
-            and delta.type == "text_delta"
-            and delta.text.__class__ is str
-        ):
-            return delta.text or None
-        return None
 
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         kind = event.type if isinstance(event.type, str) and event.type else frame.event

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from sidecar.dialects import errors
+from sidecar.dialects.plain import Plain
 from sidecar.dialects.request import Request
 from sidecar.dialects.signals import Annotation, Boundary, InBandError, KeepAlive, Malformed, Signal, Terminator
 from sidecar.framing.frame import Frame
@@ -26,10 +27,8 @@ class Dialect(Protocol):
     """Names of the events that end a stream; empty where the dialect has none."""
     has_finish: ClassVar[bool]
     """Whether the dialect states finish reasons at all."""
-    plain_prefix: ClassVar[bytes]
-
-    def plain(self, data: bytes) -> str | None:
-        """A shortcut for the events in the middle of a stream: see JsonDialect."""
+    plains: ClassVar[tuple[Plain, ...]]
+    """The plain events that the dialect has."""
 
     def interpret(self, frame: Frame) -> list[Signal]:
         """One unit of a stream."""
@@ -50,8 +49,7 @@ class JsonDialect[Event]:
     name: ClassVar[str]
     terminators: ClassVar[frozenset[str]] = frozenset()
     has_finish: ClassVar[bool] = True
-    plain_prefix: ClassVar[bytes] = b"data: "
-    """What stands in an SSE block before the data of an event of plain text."""
+    plains: ClassVar[tuple[Plain, ...]] = ()
     named_events: ClassVar[bool] = False
     """Whether each SSE event of the dialect has a name."""
 
@@ -63,11 +61,6 @@ class JsonDialect[Event]:
 
     def conclude(self) -> list[Signal]:
         return []
-
-    def plain(self, data: bytes) -> str | None:
-        """The text of an event that is a piece of the answer's text in choice 0 and shows nothing that was not seen
-        before; None for any other. It may decline what it likes: then `interpret` is asked."""
-        return None
 
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         """Signals of one decoded event."""

@@ -5,7 +5,7 @@ https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse. Every
 response object with a piece of the answer. Nothing ends a stream over SSE; the array is ended by its bracket.
 """
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,6 +14,7 @@ from sidecar.dialects.base import JsonDialect
 from sidecar.dialects.errors import is_failure
 from sidecar.dialects.gemini_arguments import FunctionCalls
 from sidecar.dialects.openai_usage import count
+from sidecar.dialects.plain import Empty, Never, Plain, PlainKind
 from sidecar.dialects.request import Request
 from sidecar.dialects.signals import Annotation, Content, Finish, Identity, Role, Signal, Usage
 from sidecar.framing.frame import Frame
@@ -102,18 +103,97 @@ class PartReader:
         return calls.take(call)
 
 
+type _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+
+
+class _Details(msgspec.Struct, gc=False):
+    modality: Literal["TEXT", "IMAGE", "VIDEO", "DOCUMENT"]
+
+
+class _Counts(msgspec.Struct, gc=False, rename="camel"):
+    prompt_token_count: _Count
+    total_token_count: _Count
+    candidates_token_count: _Count | None = None
+    cached_content_token_count: _Count | None = None
+    thoughts_token_count: _Count | None = None
+    response_token_count: Never = UNSET
+    prompt_tokens_details: list[_Details] | UnsetType = UNSET
+    candidates_tokens_details: list[_Details] | UnsetType = UNSET
+    cache_tokens_details: list[_Details] | UnsetType = UNSET
+    response_tokens_details: Never = UNSET
+
+
+class _Text(msgspec.Struct, gc=False):
+    text: str
+    thought: Literal["\0"] | bool | UnsetType = UNSET
+
+
+class _Parts(msgspec.Struct, gc=False):
+    parts: tuple[_Text]
+
+
+class _Piece(msgspec.Struct, gc=False, rename="camel"):
+    content: _Parts
+    index: Literal[0] | UnsetType = UNSET
+    finish_reason: Empty = UNSET
+
+
+class _Plain(msgspec.Struct, gc=False, rename="camel"):
+    candidates: tuple[_Piece]
+    usage_metadata: _Counts | UnsetType = UNSET
+    model_version: Any = UNSET
+    response_id: Any = UNSET
+    prompt_feedback: Never = UNSET
+    error: Empty = UNSET
+    response: Never = UNSET
+
+
+def _plain(kind: PlainKind) -> Plain:
+    thought = kind == "reasoning"
+
+    def text_of(dialect: "GeminiGenerate", event: _Plain) -> str | None:
+        part = event.candidates[0].content.parts[0]
+        if (part.thought is True) is not thought or (event.response_id, event.model_version) != dialect.named:
+            return None
+        return part.text if part.text and dialect.counts_on(event.usage_metadata) else None
+
+    return Plain(kind, _Plain, text_of, usage=lambda dialect: dialect.stated)
+
+
 class GeminiGenerate(JsonDialect[Event]):
     """`POST …:streamGenerateContent` and `…:generateContent`."""
 
     name: ClassVar[str] = "gemini.generate"
+    plains: ClassVar[tuple[Plain, ...]] = (_plain("text"), _plain("reasoning"))
     shape = Event
     decode = staticmethod(_decoder.decode)
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
+        self.stated: Usage | None = None
+        """The counts as they were stated last."""
         self._parts = PartReader()
         self._finished: set[int] = set()
-        self._named: tuple[Any, Any] = (UNSET, UNSET)
+        self.named: tuple[Any, Any] = (UNSET, UNSET)
+        """Id and model of the response, as they were stated last."""
+
+    def counts_on(self, counts: _Counts | UnsetType) -> bool:
+        """Whether counts are those stated last, or have grown from there: then they are the last ones now."""
+        stated = self.stated
+        if counts is UNSET or stated is None:
+            return counts is UNSET and stated is None
+        output, total, reasoning = counts.candidates_token_count, counts.total_token_count, counts.thoughts_token_count
+        if (
+            counts.prompt_token_count != stated.input
+            or counts.cached_content_token_count != stated.cache_read
+            or stated.audio is not None
+            or not (output == stated.output or _has_grown(stated.output, output))
+            or not (total == stated.total or _has_grown(stated.total, total))
+            or not (reasoning == stated.reasoning or _has_grown(stated.reasoning, reasoning))
+        ):
+            return False
+        stated.output, stated.total, stated.reasoning = output, total, reasoning
+        return True
 
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         response = event.response if isinstance(event.response, Response) else event
@@ -129,12 +209,15 @@ class GeminiGenerate(JsonDialect[Event]):
             signals.append(Annotation("prompt_blocked"))
         for candidate in response.candidates or ():
             self._candidate(candidate, signals)
-        return signals + usage_of(response.usage_metadata)
+        usage = usage_of(response.usage_metadata)
+        if usage:
+            self.stated = usage[0]
+        return [*signals, *usage]
 
     def _identify(self, response: Response, signals: list[Signal]) -> None:
         named = (response.response_id, response.model_version)
-        if named != self._named:
-            self._named = named
+        if named != self.named:
+            self.named = named
             signals.append(Identity(*(name if isinstance(name, str) and name else None for name in named)))
 
     def _candidate(self, candidate: Candidate, signals: list[Signal]) -> None:
@@ -154,6 +237,10 @@ class GeminiGenerate(JsonDialect[Event]):
             signals.append(Finish(reason, index, failed=is_failure(reason)))
 
 
+def _has_grown(before: int | None, now: int | None) -> bool:
+    return before is not None and now is not None and now > before
+
+
 def signs(event: dict[str, Any], name: str) -> bool:
     """Whether an event can only be of this dialect."""
     inner = event.get("response")
@@ -162,7 +249,7 @@ def signs(event: dict[str, Any], name: str) -> bool:
     return isinstance(event.get("candidates"), list) or "promptFeedback" in event or "usageMetadata" in event
 
 
-def usage_of(value: Any) -> list[Signal]:
+def usage_of(value: Any) -> list[Usage]:
     """Counts of a `usageMetadata`; `thoughtsTokenCount` is beside `candidatesTokenCount`, not in it.
 
     The Live API says `responseTokenCount`.

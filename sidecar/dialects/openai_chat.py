@@ -6,11 +6,13 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from sidecar.dialects import openai_plain
 from sidecar.dialects.base import JsonDialect
 from sidecar.dialects.envelope import HEARTBEATS
 from sidecar.dialects.errors import is_failure
 from sidecar.dialects.openai_habits import ChatHabits, details_of
 from sidecar.dialects.openai_usage import usage_of
+from sidecar.dialects.plain import Plain
 from sidecar.dialects.request import Request
 from sidecar.dialects.signals import (
     Annotation,
@@ -95,25 +97,18 @@ class OpenAIChat(JsonDialect[Chunk]):
 
     name: ClassVar[str] = "openai.chat"
     terminators: ClassVar[frozenset[str]] = frozenset({"done_sentinel"})
+    plains: ClassVar[tuple[Plain, ...]] = openai_plain.CHAT
     shape = Chunk
     decode = staticmethod(_decoder.decode)
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
-        self._habits = ChatHabits()
+        self.habits = ChatHabits()
         self._id: Any = None
-        self._null_usages = 0
+        self.null_usages = 0
 
     def conclude(self) -> list[Signal]:
-        return self._habits.of_indexes(asked=self.request.n)
-
-    def plain(self, data: bytes) -> str | None:
-        try:
-            event = _decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
-        choice = self._only_text(event)
-        return None if choice is None or choice.index else choice.delta.content  # type: ignore[union-attr]  # see there
+        return self.habits.of_indexes(asked=self.request.n)
 
     def _only_text(self, event: Chunk) -> Choice | None:
         """The choice of a chunk that brings a piece of text to one choice, in its delta, and shows no habit."""
@@ -121,14 +116,14 @@ class OpenAIChat(JsonDialect[Chunk]):
         if choices.__class__ is list and len(choices) == 1 and event.error is UNSET and self._says_no_usage(event):
             choice = choices[0]
             delta = choice.delta
-            if delta.__class__ is Delta and choice.finish_reason is None and self._habits.is_settled(event, choice):
+            if delta.__class__ is Delta and choice.finish_reason is None and self.habits.is_settled(event, choice):
                 content = delta.content
                 if content.__class__ is str and content and _only_content(delta):
                     return choice
         return None
 
     def _says_no_usage(self, event: Chunk) -> bool:
-        return event.usage is UNSET or (event.usage is None and self._null_usages > 1)  # of which more is no news
+        return event.usage is UNSET or (event.usage is None and self.null_usages > 1)  # of which more is no news
 
     def read(self, event: Chunk, frame: Frame) -> list[Signal]:
         choice = self._only_text(event)
@@ -149,8 +144,8 @@ class OpenAIChat(JsonDialect[Chunk]):
         elif event.choices is UNSET and _is_heartbeat(event, frame):
             return [KeepAlive("json"), Annotation("json_heartbeat_event")]
         self._identify(event, signals)
-        self._null_usages += event.usage is None
-        signals += self._habits.of_chunk(event)
+        self.null_usages += event.usage is None
+        signals += self.habits.of_chunk(event)
         if event.error is None:
             signals.append(Annotation("error_null_field"))
         for choice in event.choices or ():
@@ -188,7 +183,7 @@ class OpenAIChat(JsonDialect[Chunk]):
         elif isinstance(choice.message, Delta):
             self._repeated(choice.message, index, signals)
         has_output = any(isinstance(signal, (Content, ToolCall)) for signal in signals[begin:])
-        signals += self._habits.of_choice(event, choice, index, frame, has_output=has_output)
+        signals += self.habits.of_choice(event, choice, index, frame, has_output=has_output)
         self._choice_error(choice, signals)
         self._finish(choice.finish_reason, index, signals)
 

@@ -22,19 +22,27 @@ class ChatHabits:
     """What has to be remembered of a stream to name its habits; bounded."""
 
     def __init__(self) -> None:
-        self._ids: set[str] = set()
+        self.ids: set[str] = set()
         self._roles: dict[int, int] = {}
         self._finished: set[int] = set()
         self._output = False
         self._indexes: dict[int, int] = {}  # chunks per choice index
         self._went_on = False  # a choice had finished and a chunk of another came
         self._empty_content = False
+        self.seen: set[str] = set()
+        """Habits of a choice that were named, by their ids."""
+        self.steady = False
+        """Whether one more chunk of choice 0 is no news."""
+
+    def may_have_role(self, role: Any) -> bool:
+        """Whether a role in a chunk of choice 0 that brings output is no news."""
+        return role is None or (bool(role) and "role_repeated" in self.seen and 0 in self._roles)
 
     def is_settled(self, event: "Chunk", choice: "Choice") -> bool:
         """Whether a plain content chunk can have no habit that was not seen before: same id, same choice, no extras."""
         return (
             event.id.__class__ is str
-            and event.id in self._ids
+            and event.id in self.ids
             and choice.index.__class__ is int
             and self._indexes.get(choice.index, 0) > 1
             and choice.index not in self._finished
@@ -62,9 +70,9 @@ class ChatHabits:
             names.append("progress_chunk")
         if event.id == "":
             names.append("chunk_id_empty")
-        elif isinstance(event.id, str) and event.id not in self._ids and len(self._ids) < _IDS_KEPT:
-            self._ids.add(event.id)
-            if len(self._ids) > 1:
+        elif isinstance(event.id, str) and event.id not in self.ids and len(self.ids) < _IDS_KEPT:
+            self.ids.add(event.id)
+            if len(self.ids) > 1:
                 names.append("chunk_id_changes")
         return [Annotation(name) for name in names]
 
@@ -110,6 +118,8 @@ class ChatHabits:
         self._went_on = self._went_on or bool(self._finished)
         self._of_finish(finish, index, names)
         self._output = self._output or has_output
+        self.steady = self._output and self._indexes.get(0, 0) > 1
+        self.seen.update(names)
         return [Annotation(name) for name in names]
 
     def _of_finish(self, finish: Any, index: int, names: list[str]) -> None:

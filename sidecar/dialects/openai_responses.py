@@ -12,6 +12,7 @@ from msgspec import UNSET
 from sidecar.dialects.envelope import Envelope, EnvelopeDialect, dict_of, heartbeat, list_of, text_of
 from sidecar.dialects.openai_responses_items import Repeats, ToolItems, finish_of, parts_of, texts_of
 from sidecar.dialects.openai_usage import parse_usage, timings_of
+from sidecar.dialects.plain import Never, Plain, PlainKind
 from sidecar.dialects.request import Request
 from sidecar.dialects.signals import (
     Annotation,
@@ -105,13 +106,19 @@ _KNOWN = (
 _decoder = msgspec.json.Decoder(Event)
 
 
-class _TextDelta(msgspec.Struct, gc=False):
-    type: Any = UNSET
-    delta: Any = UNSET
-    error: Any = UNSET
+class _Delta(msgspec.Struct, gc=False):
+    type: str
+    delta: str
+    error: Never = UNSET
+    object: Never = UNSET
+    success: Never = UNSET
 
 
-_plain_decoder = msgspec.json.Decoder(_TextDelta)
+def _plain(kind: PlainKind, name: str) -> Plain:
+    def text_of(dialect: "OpenAIResponses", event: _Delta) -> str | None:
+        return event.delta if event.type == name and kind in dialect.repeats.kinds else None
+
+    return Plain(kind, _Delta, text_of, name=name)
 
 
 class OpenAIResponses(EnvelopeDialect[Event]):
@@ -120,7 +127,11 @@ class OpenAIResponses(EnvelopeDialect[Event]):
     name: ClassVar[str] = "openai.responses"
     terminators: ClassVar[frozenset[str]] = _TERMINAL
     named_events: ClassVar[bool] = True
-    plain_prefix: ClassVar[bytes] = b"event: response.output_text.delta\ndata: "
+    plains: ClassVar[tuple[Plain, ...]] = (
+        _plain("text", "response.output_text.delta"),
+        _plain("reasoning", "response.reasoning_summary_text.delta"),
+        _plain("reasoning", "response.reasoning_text.delta"),
+    )
     known: ClassVar[frozenset[str]] = _KNOWN
     shape = Event
     decode = staticmethod(_decoder.decode)
@@ -128,20 +139,10 @@ class OpenAIResponses(EnvelopeDialect[Event]):
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         self._tools = ToolItems()
-        self._repeats = Repeats()
+        self.repeats = Repeats()
 
     def conclude(self) -> list[Signal]:
-        return [Annotation("text_only_in_done_events")] if self._repeats.only_late("text") else []
-
-    def plain(self, data: bytes) -> str | None:
-        try:
-            event = _plain_decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
-        if event.type != "response.output_text.delta" or event.error is not UNSET or event.delta.__class__ is not str:
-            return None
-        self._repeats.streamed("text")
-        return event.delta or None
+        return [Annotation("text_only_in_done_events")] if self.repeats.only_late("text") else []
 
     def read(self, event: Event, frame: Frame) -> list[Signal]:
         if event.type == "response.output_text.delta" and event.error is UNSET and frame.event in ("", event.type):
@@ -168,7 +169,7 @@ class OpenAIResponses(EnvelopeDialect[Event]):
         text = text_of(delta.get("text") if isinstance(delta, dict) else delta)
         if not text:
             return []
-        self._repeats.streamed(kind)
+        self.repeats.streamed(kind)
         return [Content(kind, "" if kind == "audio" else text, 0, len(text))]
 
     def _arguments(self, event: Event, kind: str) -> list[Signal]:
@@ -195,7 +196,7 @@ class OpenAIResponses(EnvelopeDialect[Event]):
         return [
             Content(kind, text, 0, len(text), late=True)
             for kind, text in texts
-            if text and self._repeats.is_news(kind, source)
+            if text and self.repeats.is_news(kind, source)
         ]
 
     def _state(self, event: Event, kind: str) -> list[Signal]:

@@ -67,20 +67,21 @@ class Repeats:
     """
 
     def __init__(self) -> None:
-        self._streamed: set[Kind] = set()
+        self.kinds: set[Kind] = set()
+        """Those of which a delta came."""
         self._sources: dict[Kind, str] = {}
 
     def streamed(self, kind: Kind) -> None:
         """A delta came."""
-        self._streamed.add(kind)
+        self.kinds.add(kind)
 
     def is_news(self, kind: Kind, source: str) -> bool:
         """Whether no delta brought this kind. Of the event types that sum up, the first to come counts."""
-        return kind not in self._streamed and self._sources.setdefault(kind, source) == source
+        return kind not in self.kinds and self._sources.setdefault(kind, source) == source
 
     def only_late(self, kind: Kind) -> bool:
         """Whether something of this kind was said, but not by a delta."""
-        return kind in self._sources and kind not in self._streamed
+        return kind in self._sources and kind not in self.kinds
 
 
 def _kept(place: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from sidecar.dialects.plain import Plain
 from sidecar.dialects.request import Request
 from sidecar.dialects.signals import Signal
 from sidecar.framing.frame import Frame
@@ -14,14 +15,10 @@ class Unknown:
     terminators: ClassVar[frozenset[str]] = frozenset()
     has_finish: ClassVar[bool] = False
     named_events: ClassVar[bool] = False
+    plains: ClassVar[tuple[Plain, ...]] = ()
 
     def __init__(self, request: Request) -> None:
         pass
-
-    plain_prefix: ClassVar[bytes] = b"data: "
-
-    def plain(self, data: bytes) -> str | None:
-        return None
 
     def interpret(self, frame: Frame) -> list[Signal]:
         return []

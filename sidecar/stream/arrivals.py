@@ -50,47 +50,51 @@ class Arrivals:
         self._cells = array("I")  # events of the latest groups beyond those kept, a ring by `CELL_NS`
         self._cell = 0  # the cell that was last written
 
-    def read(self, size: int) -> None:
-        """One read of `size` bytes as they came over the wire."""
-        self.reads += 1
+    def read(self, *many: int) -> None:
+        """Reads of so many bytes each, as they came over the wire."""
+        self.reads += len(many)
         sizes = self.read_sizes
-        if size in sizes:
-            sizes[size] += 1
-        elif len(sizes) < _SIZES_KEPT:
-            sizes[size] = 1
+        for size in many:
+            if size in sizes:
+                sizes[size] += 1
+            elif len(sizes) < _SIZES_KEPT:
+                sizes[size] = 1
 
-    def add(self, count: int, at: int) -> None:
-        """`count` events completed by the read at `at`."""
-        if at < self.last:
-            at = self.last  # only in a capture edited by hand
-        self.events += count
-        self.last = at
-        if at <= self._until:
-            self._count += count
-            return
-        if self.groups == 0:
-            self.first = at
-        elif self.groups <= GROUPS_KEPT:
-            start = (self._start - self.first) // 1000
-            self._starts.append(start if start <= _LARGEST else _LARGEST)
-            self._counts.append(self._count)
-        else:
-            self._beyond()
-        self.groups += 1
-        self._start = at
-        self._until = at + GROUP_NS
-        self._count = count
+    def add(self, count: int, *many: int) -> None:
+        """`count` events completed by each of the reads at these times."""
+        last, start, until, held, groups = self.last, self._start, self._until, self._count, self.groups
+        for at in many:
+            if at < last:
+                at = last  # only in a capture edited by hand
+            last = at
+            if at <= until:
+                held += count
+                continue
+            if groups == 0:
+                self.first = at
+            elif groups <= GROUPS_KEPT:
+                since = (start - self.first) // 1000
+                self._starts.append(since if since <= _LARGEST else _LARGEST)
+                self._counts.append(held)
+            else:
+                self._beyond(start, held)
+            groups += 1
+            start = at
+            until = at + GROUP_NS
+            held = count
+        self.last, self._start, self._until, self._count, self.groups = last, start, until, held, groups
+        self.events += count * len(many)
 
-    def _beyond(self) -> None:
-        """The open group closes, and is not kept one by one."""
-        cell = self._start // CELL_NS
+    def _beyond(self, start: int, count: int) -> None:
+        """A group closes, and is not kept one by one."""
+        cell = start // CELL_NS
         if not self._cells:
             self._cells = array("I", [0] * STRIP_CELLS)
             self._cell = cell
         for passed in range(max(self._cell + 1, cell - STRIP_CELLS + 1), cell + 1):
             self._cells[passed % STRIP_CELLS] = 0
         self._cell = cell
-        self._cells[cell % STRIP_CELLS] = min(self._cells[cell % STRIP_CELLS] + self._count, _LARGEST)
+        self._cells[cell % STRIP_CELLS] = min(self._cells[cell % STRIP_CELLS] + count, _LARGEST)
 
     def strip(self, now: int) -> list[int]:
         """Events that arrived in each of the last `STRIP_CELLS` stretches of `CELL_NS`, the latest last. `now` is in

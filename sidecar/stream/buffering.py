@@ -34,7 +34,7 @@ they tell where to look.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, pairwise
 from math import ceil, inf
 from typing import Literal
 
@@ -116,7 +116,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """Answers produced side by side, each with its own events."""
 
 
-class _Group(msgspec.Struct):
+class _Group(msgspec.Struct, gc=False):
     at: float  # milliseconds since the first event
     events: int
     steps: int  # events that were produced one after the other
@@ -167,7 +167,8 @@ def _decide(arrivals: Arrivals, known: Circumstances, found: Found) -> tuple[Ver
     flushes = _flushes(groups)
     pace = _pace(flushes)
     limit = max(DELAY_LIMIT, pace)
-    delayed = sum(_delayed(flush, since, pace, limit) for flush, since in _with_gaps(flushes)) / listed
+    held_back = [(flush, since) for flush, since in _with_gaps(flushes) if flush.steps >= CLUMP_STEPS]
+    delayed = sum(_delayed(flush, since, pace, limit) for flush, since in held_back) / listed
     found |= {"pace_ms": round(pace, 3), "delayed_share": round(delayed, 3)}
     if delayed <= DELAYED_SHARE:
         return "none", "events came at the pace of the stream"
@@ -269,34 +270,32 @@ def _too_fast_to_be_live(groups: list[_Group]) -> bool:
 
 
 def _flushes(groups: list[_Group]) -> list[_Group]:
-    """Groups, the pieces of one flush joined."""
+    """Groups, the pieces of one flush joined into the first of them, which is changed."""
     flushes: list[_Group] = []
     before = 0.0
     for group in groups:
-        since = group.at - before
-        before = group.at
-        if flushes and group.steps >= CLUMP_EVENTS and group.steps > since * FASTEST:
+        at, steps = group.at, group.steps
+        since = at - before
+        before = at
+        if steps >= CLUMP_EVENTS and flushes and steps > since * FASTEST:
             flush = flushes[-1]
-            if group.at - flush.at <= BURST_WINDOW:
+            if at - flush.at <= BURST_WINDOW:
                 flush.events += group.events
-                flush.steps += group.steps
+                flush.steps += steps
                 continue
-        flushes.append(_Group(group.at, group.events, group.steps))
+        flushes.append(group)
     return flushes
 
 
 def _with_gaps(flushes: list[_Group]) -> Iterator[tuple[_Group, float]]:
     """Each flush and the milliseconds since the one before; of the first one that is not known."""
-    before = -inf
-    for flush in flushes:
-        yield flush, flush.at - before
-        before = flush.at
+    return zip(flushes, chain((inf,), (later.at - flush.at for flush, later in pairwise(flushes))), strict=True)
 
 
 def _pace(flushes: list[_Group]) -> float:
     """Milliseconds per step: the median over the steps of all flushes but the first."""
-    timed = [(flush.steps, since) for flush, since in _with_gaps(flushes) if flush.steps and since != inf]
-    paces = sorted((since / steps, steps) for steps, since in timed)
+    paces = [((later.at - flush.at) / later.steps, later.steps) for flush, later in pairwise(flushes) if later.steps]
+    paces.sort()
     half = sum(steps for _, steps in paces) / 2
     seen = 0
     for pace, steps in paces:

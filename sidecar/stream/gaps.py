@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 
 BUCKETS = (
     0.0005,
@@ -29,6 +30,7 @@ BUCKETS = (
 
 EXACT_LIMIT = 8192
 _MICROSECOND = 1000
+_SHORT = 1_000_000
 _LARGEST = 2**32 - 1  # in microseconds: 71 minutes
 
 
@@ -51,12 +53,29 @@ class Gaps:
         self.total += gap
         if gap > self.longest:
             self.longest = gap
-        if gap < 1_000_000:
+        if gap < _SHORT:
             self.short += 1
         microseconds = gap // _MICROSECOND
         self._values.append(microseconds if microseconds <= _LARGEST else _LARGEST)
         if len(self._values) >= EXACT_LIMIT:
             self._fold()
+
+    def extend(self, gaps: Sequence[int]) -> None:
+        """Several gaps, as `add` takes them one by one."""
+        if not gaps:
+            return
+        longest, many = max(gaps), len(gaps)
+        if many + len(self._values) >= EXACT_LIMIT or longest >= _LARGEST * _MICROSECOND:
+            for gap in gaps:
+                self.add(gap)
+            return
+        self.count += many
+        self.total += sum(gaps)
+        if longest > self.longest:
+            self.longest = longest
+        if min(gaps) < _SHORT:
+            self.short += sum(gap < _SHORT for gap in gaps)
+        self._values.extend([gap // _MICROSECOND for gap in gaps])
 
     def _fold(self) -> None:
         counts = self.bucket_counts()

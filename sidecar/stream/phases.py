@@ -1,6 +1,6 @@
 """In which phase a live stream is, how long it has been silent there, and when that is a stall."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -101,23 +101,14 @@ class Progress:
         self._output = True
         self.last = at
 
-    def more(self, at: int) -> None:
-        """An event with output came: `event` and `output` in one, in the middle of a stream at little cost."""
-        last = self.last
-        if (
-            last is None
-            or not (self._head and self._output)
-            or self._finished
-            or self._kept_alive
-            or self._waits
-            or self.stalled is not None
-        ):
-            self.event(at)
-            self.output(at)
-            return
-        if at - last > self.silences.get("mid_stream", -1) and at > last:
-            self.silences["mid_stream"] = at - last
-        self.last = at
+    def run(self, ats: Sequence[int], longest: int) -> None:
+        """Events with output came at these times, in the middle of a stream: `event` and `output` of each. `longest` is
+        the longest time from one of them to the next, 0 where there is but one."""
+        self.event(ats[0])
+        self._output = True
+        if longest > 0 and longest > self.silences.get("mid_stream", -1):
+            self.silences["mid_stream"] = longest
+        self.last = ats[-1]
 
     def keep_alive(self, at: int) -> None:
         """Something came that only keeps the connection open."""

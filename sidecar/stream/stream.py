@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from sidecar.dialects.plain import PlainKind
 from sidecar.dialects.signals import (
     Annotation,
     Boundary,
@@ -112,37 +113,38 @@ class Stream:
                 event.append(signal)
         self._event(event, at)
 
-    def take_plain(self, text: str, at: int) -> bool:
-        """An event that is nothing but a piece of visible text in choice 0, in the middle of a stream: the same as
-        `take` of its one signal, at little cost. False where the stream is not in its middle, and nothing is done."""
-        if (
+    def is_amid(self, kind: PlainKind) -> bool:
+        """Whether more output of this kind in choice 0 would be no news: all that `take_run` asks for."""
+        return not (
             self.finish
             or self.terminator is not None
-            or self.first_visible_at is None
             or self.error is not None
             or self.failed_finish is not None
             or self.whole
-            or 0 not in self.text_choices
-        ):
-            return False
-        size = len(text)
-        self.text.add(text, 0)
+            or self.last_output_at is None
+            or kind not in self.kinds
+            or (kind == "text" and (self.first_visible_at is None or 0 not in self.text_choices))
+        )
+
+    def take_run(
+        self, kind: PlainKind, texts: Sequence[str], ats: Sequence[int], gaps: Sequence[int], usage: Usage | None
+    ) -> None:
+        """Events that are nothing but a piece of output in choice 0, where the stream `is_amid`: the same as `take` of
+        their signals one by one. `gaps` are the nanoseconds from each of them to the next;
+        `usage`: what the last of them states, where all state counts that grow."""
+        size = (self.text if kind == "text" else self.reasoning).extend(texts)
         self.output_size += size
-        self.kinds["text"] += size
-        self._events += 1
-        self.output_chunks += 1
-        self.usage.goes_on()
-        before = self.last_output_at
-        assert before is not None
-        since = self._resumed_at
-        if since > before:
-            self.waited += since - before
-            self.gaps.add(at - since)
-        else:
-            self.gaps.add(at - before)
-        self.last_event_at = self.last_output_at = at
-        self.progress.more(at)
-        return True
+        self.kinds[kind] += size
+        self._events += len(ats)
+        self.output_chunks += len(ats)
+        for _ in ats[:2]:  # said twice is said as often as any
+            self.usage.goes_on()
+            if usage is not None:
+                self.usage.add(usage, finished=False, finishes=False)
+        self._gap(ats[0])
+        self.gaps.extend(gaps)
+        self.last_event_at = self.last_output_at = ats[-1]
+        self.progress.run(ats, max(gaps, default=0))
 
     def resume(self, at: int) -> None:
         """The client did what the stream waited for (ran a tool): the server's time goes on from here."""
@@ -258,14 +260,17 @@ class Stream:
         if self.first_output_at is None:
             self.first_output_at = at
         else:
-            assert self.last_output_at is not None
-            since = max(self.last_output_at, self._resumed_at)
-            self.waited += since - self.last_output_at
-            self.gaps.add(at - since)
+            self._gap(at)
         self.last_output_at = at
         if visible and self.first_visible_at is None:
             self.first_visible_at = at
         self.progress.output(at)
+
+    def _gap(self, at: int) -> None:
+        assert self.last_output_at is not None
+        since = max(self.last_output_at, self._resumed_at)
+        self.waited += since - self.last_output_at
+        self.gaps.add(at - since)
 
     def _content(self, content: Content) -> bool:
         if content.size <= 0 and not content.text:

@@ -1,5 +1,7 @@
 """The visible text of a stream, kept within a bound, and what is odd about it."""
 
+from collections.abc import Sequence
+
 THINK_OPEN = "<think>"
 THINK_CLOSE = "</think>"
 TOOL_MARKUP = (
@@ -26,6 +28,7 @@ TOOL_MARKUP = (
 )
 _TAIL = max(map(len, TOOL_MARKUP)) - 1
 _HINTS = ("<", "[")
+_PIECE = 1024
 CHOICES_KEPT = 128
 """Choices told apart."""
 NAME_LIMIT = 1024
@@ -81,16 +84,6 @@ class TextLog:
 
     def add(self, text: str, choice: int) -> None:
         """One piece of visible text."""
-        if (
-            not choice
-            and self._kept >= self._limit
-            and not (self._cumulative or self._tail or self._halves)
-            and text.isascii()
-            and "<" not in text
-            and "[" not in text
-        ):
-            self.size[0] = self.size.get(0, 0) + len(text)
-            return
         if choice not in self.size and len(self.size) >= CHOICES_KEPT:
             choice = -1  # all the others
         self.size[choice] = self.size.get(choice, 0) + len(text)
@@ -104,14 +97,35 @@ class TextLog:
         elif self._halves and text:
             self._halves.discard(choice)
         if self._kept < self._limit:
-            self._pieces.setdefault(choice, []).append(text[: self._limit - self._kept])
-            self._kept += len(text)
+            self._keep(text, choice)
         if choice:
             return
         if self._cumulative:
             self._follow(text)
         if self._tail or "<" in text or "[" in text:
             self._scan(text)
+
+    def extend(self, pieces: Sequence[str]) -> int:
+        """Several pieces of choice 0 without any half of a surrogate pair, as `add` takes them one by one; their
+        characters together."""
+        joined = "".join(pieces)
+        if self._cumulative or self._tail or self._halves or "<" in joined or "[" in joined or 0 not in self.size:
+            for piece in pieces:
+                self.add(piece, 0)
+        else:
+            self.size[0] += len(joined)
+            if self._kept < self._limit:
+                self._keep(joined, 0)
+        return len(joined)
+
+    def _keep(self, text: str, choice: int) -> None:
+        pieces = self._pieces.setdefault(choice, [])
+        piece = text[: self._limit - self._kept]
+        if pieces and len(pieces[-1]) < _PIECE:
+            pieces[-1] += piece  # many small strings would take ten times the memory
+        else:
+            pieces.append(piece)
+        self._kept += len(text)
 
     def _follow(self, text: str) -> None:
         """Whether each event repeats all text so far, as far as this one shows; most streams drop out at the second."""
