@@ -1,6 +1,6 @@
 """What a stream in flight holds in memory, by dialect, at several lengths.
 
-`python bench/memory.py [STREAMS] [--top]`. So many streams (2,000) are fed up to their middle, their records decoded as
+`python -m bench.memory [STREAMS] [--top]`. So many streams (2,000) are fed up to their middle, their records decoded as
 they are from the socket, with the headers of an ordinary SDK and of an ordinary endpoint. What tracemalloc sees more than
 before is shared among them. `--top` shows the lines that hold most.
 """
@@ -11,8 +11,8 @@ import tracemalloc
 from pathlib import Path
 
 import msgspec
-from analyzer import CASES, records
 
+from bench.analyzer import CASES, records
 from sidecar.analyzer import Analyzer
 from sidecar.capture.records import AnyRecord, Opened, ResponseHead
 from sidecar.config import Settings
