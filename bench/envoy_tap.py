@@ -40,6 +40,12 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_with_children(pid: int) -> float:
+    """The same with that of its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return cpu(pid) + sum(cpu(int(child)) for child in children)
+
+
 @contextlib.asynccontextmanager
 async def proxy(kind: str, player: Player, folder: Path) -> AsyncIterator[tuple[tuple[str, int], int, int | None]]:
     """Address, process id, and that of the analyzer where there is one."""
@@ -76,9 +82,9 @@ async def measure(kind: str, number: int, seconds: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         async with player.serving(), proxy(kind, player, Path(folder)) as (address, pid, other):
             await ask_all(address, [short])
-            before, aside = cpu(pid), cpu(other) if other else 0.0
+            before, aside = cpu(pid), cpu_with_children(other) if other else 0.0
             answers = await ask_all(address, cases, at_once=number)
-            used, used_aside = cpu(pid) - before, (cpu(other) - aside) if other else 0.0
+            used, used_aside = cpu(pid) - before, (cpu_with_children(other) - aside) if other else 0.0
             late: list[float] = []
             for case in cases:
                 size = 0
