@@ -13,6 +13,9 @@ import openai
 from sidecar.demo.upstream import PLAYS
 
 _PAUSE = 0.5
+_TIMES = (
+    6  # that a client asks the same, as one that retries; if all always did, nothing could be joined by its request
+)
 _PATIENCE = 20.0  # seconds after which the demo's own client gives up on a hung stream and asks again
 _APART = 7.0  # seconds between the starts of several clients of a kind, so that they do not march in step
 IMPATIENT = "impatient"
@@ -26,13 +29,13 @@ _HABITS = {IMPATIENT: ("healthy", 1.0), BORED: ("slow-thinker", 3.0), PATIENT: (
 _TLS = ssl.create_default_context()  # to load the certificates again for each client takes longer than most answers
 
 
-async def ask_with_sdk(base_url: str, model: str) -> None:
+async def ask_with_sdk(base_url: str, model: str, question: str) -> None:
     """One streamed completion with the openai SDK."""
     http = openai.DefaultAsyncHttpxClient(verify=_TLS)
     async with openai.AsyncOpenAI(base_url=f"{base_url}/v1", api_key="demo", max_retries=0, http_client=http) as client:
         stream = await client.chat.completions.create(
             model=model,
-            messages=[{"role": "user", "content": "Say something."}],
+            messages=[{"role": "user", "content": question}],
             stream=True,
             stream_options={"include_usage": True},
         )
@@ -40,9 +43,9 @@ async def ask_with_sdk(base_url: str, model: str) -> None:
             pass
 
 
-async def ask_raw(base_url: str, model: str) -> None:
+async def ask_raw(base_url: str, model: str, question: str) -> None:
     """One streamed completion as `curl -N` would ask for it."""
-    body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "Say something."}]}
+    body = {"model": model, "stream": True, "messages": [{"role": "user", "content": question}]}
     async with (
         httpx.AsyncClient(verify=_TLS, timeout=None) as client,  # noqa: S113  # a hung stream is part of the show; `_ask` bounds it
         client.stream("POST", f"{base_url}/v1/chat/completions", json=body, headers=_trace_context()) as response,
@@ -56,19 +59,21 @@ def _trace_context() -> dict[str, str]:
     return {"traceparent": f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"}
 
 
-async def _ask(base_url: str, model: str, turn: int) -> None:
+async def _ask(base_url: str, model: str, turn: int, question: str) -> None:
     ask = ask_with_sdk if turn % 2 == 0 else ask_raw
     model, patience = _HABITS.get(model, (model, _PATIENCE))
     with contextlib.suppress(openai.OpenAIError, httpx.HTTPError, TimeoutError):
-        await asyncio.wait_for(ask(base_url, model), patience)
+        await asyncio.wait_for(ask(base_url, model, question), patience)
 
 
 async def keep_asking(base_url: str, model: str, after: float = 0.0) -> None:
     """One model's client, from so many seconds on until cancelled."""
     await asyncio.sleep(after)
-    turn = 0
+    turn, question = 0, ""
     while True:
-        await _ask(base_url, model, turn)
+        if turn % _TIMES == 0:
+            question = f"Say something about {secrets.token_hex(4)}."
+        await _ask(base_url, model, turn, question)
         turn += 1
         await asyncio.sleep(_PAUSE)
 

@@ -1,6 +1,7 @@
 """What the dashboards may show nothing but zeros of while the demo runs: targets by `of_panels`, and why."""
 
 HEALTHY = {
+    "llm-quality: Streams seen on both sides: B": "ids and requests tell what belongs together",
     "llm-sidecar: Telemetry lost: A": "a sidecar that keeps up loses nothing",
     "llm-sidecar: Exceptions caught: A": "no bug shows",
     "llm-sidecar: Records dropped and exchanges lost: A": "a sidecar that keeps up drops nothing",

@@ -261,7 +261,7 @@ _HOPS = Row(
         graph(
             "Streams seen on both sides",
             "By what they were joined. None: there is no tap on the other side, or neither ids nor trace context pass "
-            "through the hop.",
+            "through the hop. Not joined, because several fitted, or for lack of room: 0 is healthy.",
             PER_SECOND,
             Query(per_second(("evidence",), m.HOPS), "{{evidence}}"),
             Query(or_zero(per_second((), m.HOP_UNJOINED)), "not joined"),
