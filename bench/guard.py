@@ -6,7 +6,6 @@ above what is in bench/guard.json; one that is as much below asks for `--update`
 """
 
 import argparse
-import functools
 import json
 import os
 import re
@@ -23,36 +22,37 @@ REFERENCE = Path(__file__).with_suffix(".json")
 PROJECT = Path(__file__).parents[1]
 TOLERANCE = 0.3
 MEASURED = tuple(work for work in WORKS if work not in ("nothing", "decode"))
-_COUNT = re.compile(r"I +refs: +([\d,]+)")
+_COUNT = re.compile(r"==(\d+)== I +refs: +([\d,]+)")
 
 
 class NoValgrind(RuntimeError):
     """Valgrind is missing; the text says how to get it."""
 
 
-@functools.cache
-def instructions(work: str, slower: float = 0.0) -> int:
-    """How many instructions a work takes, beginning included. Raises NoValgrind."""
+def instructions(*works: str) -> dict[str, int]:
+    """How many instructions works take, beginning included. Raises NoValgrind."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise NoValgrind("valgrind is missing: apt-get install valgrind")
-    program = (sys.executable, "-m", "bench.guarded", work, "--slower", str(slower))
-    environment = os.environ | {"PYTHONHASHSEED": "0"}
-    # Once without, so that what is imported is compiled already.
-    subprocess.run((*program[:3], "nothing"), cwd=PROJECT, env=environment, check=True)
+    program = (sys.executable, "-m", "bench.guarded", *works)
     options = ("--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
     done = subprocess.run(
-        (valgrind, *options, *program), cwd=PROJECT, env=environment, check=True, capture_output=True, text=True
+        (valgrind, *options, *program),
+        cwd=PROJECT,
+        env=os.environ | {"PYTHONHASHSEED": "0"},
+        check=True,
+        capture_output=True,
+        text=True,
     )
-    found = _COUNT.search(done.stderr)
-    assert found, done.stderr
-    return int(found[1].replace(",", ""))
+    counts = {pid: int(count.replace(",", "")) for pid, count in _COUNT.findall(done.stderr)}
+    return {work: counts[pid] for pid, work in map(str.split, done.stdout.splitlines())}
 
 
-def measure(work: str, slower: float = 0.0) -> float:
-    """A work as a multiple of the bare decode."""
-    nothing = instructions("nothing")
-    return round((instructions(work, slower) - nothing) / (instructions("decode") - nothing), 3)
+def measure(*works: str) -> dict[str, float]:
+    """Works as multiples of the bare decode."""
+    found = instructions("nothing", "decode", *works)
+    nothing = found["nothing"]
+    return {work: round((found[work] - nothing) / (found["decode"] - nothing), 3) for work in works}
 
 
 def too_slow(found: Mapping[str, float], reference: Mapping[str, float]) -> list[str]:
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--update", action="store_true")
     asked = parser.parse_args()
     try:
-        found = {work: measure(work) for work in MEASURED}
+        found = measure(*MEASURED)
     except NoValgrind as error:
         sys.exit(str(error))
     if asked.update:

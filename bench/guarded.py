@@ -1,12 +1,13 @@
-"""The work whose instructions bench/guard.py counts: `python -m bench.guarded WORK [--slower SHARE]`.
+"""The work whose instructions bench/guard.py counts: `python -m bench.guarded WORK…`, each a name, or `NAME:SHARE` where that
+share of it is done again, for the test that the guard sees it.
 
-Every work begins the same way, so that the difference to `nothing` is the work alone. `--slower` does that share of it
-again, for the test that the guard sees it.
+Each is done by a process forked off at the same point, so that they differ by their work alone, and says its process id.
 """
 
-import argparse
 import gc
 import json
+import os
+import sys
 
 from bench.analyzer import CASES, SSE, chat, records
 from sidecar.analyzer import Analyzer
@@ -20,48 +21,68 @@ from sidecar.transport.wire import encode
 EVENTS = 600
 STREAMS = 60
 BATCH = 50
+SCRAPES = 10
 WORKS = ("nothing", "decode", "events", "streams", "tee", "scrape")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("work", choices=WORKS)
-    parser.add_argument("--slower", type=float, default=0.0)
-    asked = parser.parse_args()
     gc.disable()  # when it would run depends on what was imported
     path, make = CASES["openai.chat"]
-    stream, payloads = records(path, make)
-    chunks = stream[4 : 4 + EVENTS]
-    analyzer = Analyzer(Settings())
-    outbox = Outbox()
-    tap = Capture(outbox).open(Opened(1, 1, "id", 1, "POST", "https", "host", 443, path, "HTTP/1.1", []), held=False)
-    shorts = [short(number, chunks[:2]) for number in range(2, 2 + 2 * STREAMS)]
-    analyzer.receive(1, stream[:4])
-    more = 1 + asked.slower
-    match asked.work:
-        case "decode":
-            for payload in payloads[:EVENTS]:
-                json.loads(payload)
-        case "events":
-            # What comes again is of another stream: time does not go back within one.
-            again = Analyzer(Settings())
-            again.receive(1, stream[:4])
-            for number in range(0, int(EVENTS * more), BATCH):
-                (analyzer if number < EVENTS else again).receive(1, chunks[number % EVENTS :][:BATCH])
-        case "streams":
-            for batch in shorts[: int(STREAMS * more)]:
-                analyzer.receive(1, batch)
-        case "tee":
-            for number in range(int(EVENTS * more)):
-                tap.response_chunk(payloads[number % EVENTS])
-                if number % BATCH == 0:
-                    encode(outbox.take(1 << 30))
-        case "scrape":
-            for batch in shorts[:1]:
-                analyzer.receive(1, batch)
-            exposition = Exposition(analyzer.series, analyzer.refresh)
-            for _ in range(int(10 * more)):
-                exposition.render("")
+    stage = Stage(path, *records(path, make))
+    for asked in sys.argv[1:]:
+        work, _, share = asked.partition(":")
+        pid = os.fork()
+        if pid == 0:
+            stage.do(work, float(share or 0))
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        assert status == 0, f"{asked} failed"
+        print(pid, asked, flush=True)
+
+
+class Stage:
+    """All that the works need, made before the first of them."""
+
+    def __init__(self, path: str, stream: list[AnyRecord], payloads: list[bytes]) -> None:
+        self.payloads = payloads[:EVENTS]
+        self.head, self.chunks = stream[:4], stream[4 : 4 + EVENTS + 1]
+        self.analyzer, self.second = Analyzer(Settings()), Analyzer(Settings())  # time does not go back within a stream
+        for analyzer in (self.analyzer, self.second):
+            analyzer.receive(1, [*self.head, self.chunks[0]])
+        self.outbox = Outbox()
+        opened = Opened(1, 1, "id", 1, "POST", "https", "host", 443, path, "HTTP/1.1", [])
+        self.tap = Capture(self.outbox).open(opened, held=False)
+        self.shorts = [short(number, self.chunks[:2]) for number in range(2, 2 + 2 * STREAMS)]
+
+    def do(self, work: str, again: float) -> None:
+        """One of them, and a share of it again."""
+        more = 1 + again
+        match work:
+            case "decode":
+                for payload in self.payloads:
+                    json.loads(payload)
+            case "events":
+                self._events(self.analyzer, 1.0)
+                self._events(self.second, again)
+            case "streams":
+                for batch in self.shorts[: int(STREAMS * more)]:
+                    self.analyzer.receive(1, batch)
+            case "tee":
+                for number in range(int(EVENTS * more)):
+                    self.tap.response_chunk(self.payloads[number % EVENTS])
+                    if number % BATCH == 0:
+                        encode(self.outbox.take(1 << 30))
+            case "scrape":
+                self.analyzer.receive(1, self.shorts[0])
+                exposition = Exposition(self.analyzer.series, self.analyzer.refresh)
+                for _ in range(int(SCRAPES * more)):
+                    exposition.render("")
+            case _:
+                assert work == "nothing", work
+
+    def _events(self, analyzer: Analyzer, share: float) -> None:
+        for begin in range(0, int(EVENTS * share), BATCH):
+            analyzer.receive(1, self.chunks[1 + begin : 1 + begin + BATCH])
 
 
 def short(number: int, chunks: list[AnyRecord]) -> list[AnyRecord]:

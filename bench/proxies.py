@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +81,8 @@ async def mitmdump(upstream: int) -> AsyncIterator[Route]:
         mode = ("--mode", f"reverse:http://127.0.0.1:{upstream}@127.0.0.1:0")
         async with program("mitmdump", str(BIN / "mitmdump"), *mode, *stream) as running:
             port = await running.says(r"listening at \S*?127\.0\.0\.1:(\d+)")
-            yield _pinned(Route("mitmdump", ("127.0.0.1", int(port)), (running.process.pid,)))
+            with _pinned(Route("mitmdump", ("127.0.0.1", int(port)), (running.process.pid,))) as route:
+                yield route
 
 
 @contextlib.asynccontextmanager
@@ -92,7 +93,8 @@ async def sidecar(upstream: int, *arguments: str) -> AsyncIterator[Route]:
         family = descendants(pid)
         aside = tuple(child for child in family if "sidecar.child" in command_line(child))
         pids = (pid, *(child for child in family if child not in aside))
-        yield _pinned(Route("sidecar", running.proxy, pids, aside, running.metrics))
+        with _pinned(Route("sidecar", running.proxy, pids, aside, running.metrics)) as route:
+            yield route
 
 
 @contextlib.asynccontextmanager
@@ -104,7 +106,8 @@ async def nginx(upstream: int) -> AsyncIterator[Route]:
         file.write_text(_NGINX.format(folder=folder, port=port, upstream=upstream))
         async with program("nginx", _found("nginx", "apt-get install nginx-light"), "-c", str(file)) as running:
             await _answers(port, "nginx")
-            yield _pinned(Route("nginx", ("127.0.0.1", port), tuple(descendants(running.process.pid))))
+            with _pinned(Route("nginx", ("127.0.0.1", port), tuple(descendants(running.process.pid)))) as route:
+                yield route
 
 
 @contextlib.asynccontextmanager
@@ -115,7 +118,8 @@ async def plain_envoy(upstream: int) -> AsyncIterator[Route]:
         limits = {"max_connections": 8192, "max_pending_requests": 8192, "max_requests": 8192}
         found["static_resources"]["clusters"][0]["circuit_breakers"] = {"thresholds": [limits]}
         async with envoy(Path(folder), found) as running:
-            yield _pinned(Route("envoy", running.proxy, (running.program.process.pid,)))
+            with _pinned(Route("envoy", running.proxy, (running.program.process.pid,))) as route:
+                yield route
 
 
 @contextlib.asynccontextmanager
@@ -135,7 +139,8 @@ async def litellm(upstream: int) -> AsyncIterator[Route]:
             await _answers(port, "litellm", "/health/liveliness", 120.0)
             pid = running.process.pid
             metrics = f"http://127.0.0.1:{port}/metrics/"
-            yield _pinned(Route("litellm", ("127.0.0.1", port), (pid, *descendants(pid)), metrics=metrics))
+            with _pinned(Route("litellm", ("127.0.0.1", port), (pid, *descendants(pid)), metrics=metrics)) as route:
+                yield route
 
 
 KINDS: dict[str, Callable[[int], AbstractAsyncContextManager[Route]]] = {
@@ -164,11 +169,17 @@ def version(kind: str) -> str:
     return (done.stdout + done.stderr).strip().splitlines()[-1].strip()
 
 
-def _pinned(path: Route) -> Route:
+@contextlib.contextmanager
+def _pinned(route: Route) -> Iterator[Route]:
+    """What is measured to its core, everything else to the others; this process gets its own back at the end."""
+    before = os.sched_getaffinity(0)
     measured, others = cores()
-    pin(path.pids, measured)
-    pin((os.getpid(), *path.aside), others)
-    return path
+    pin(route.pids, measured)
+    pin((os.getpid(), *route.aside), others)
+    try:
+        yield route
+    finally:
+        pin((os.getpid(),), before)
 
 
 def _found(name: str, advice: str) -> str:
