@@ -8,6 +8,7 @@ the evidence says, the more the answers have to agree. What could be paired in t
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -176,7 +177,8 @@ class Hops:
         for shared in self._by_strength(outer):
             evidence, group = shared[0], self._groups[shared]
             if len(group) > _CROWD:
-                outer.crowded = True
+                # Where the first of them are all at one place, no hop is there to be missed: somebody asks the same often.
+                outer.crowded |= any(elsewhere(outer.place, entry.place) for entry in islice(group, _CROWD))
                 continue
             found = self._inside(outer.summary, evidence, group)
             if fitting:

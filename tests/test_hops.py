@@ -259,6 +259,13 @@ def test_a_crowd_with_one_body_costs_little_and_is_counted() -> None:
     assert len(joined.unjoined) >= 200
 
 
+def test_a_crowd_with_one_body_at_one_place_is_no_hop() -> None:
+    same = [replace(OUTER, stream=n, **NO_ID, **_later(OUTER, n * 0.1)) for n in range(200)]
+    late = [replace(OUTER, stream=1000 + n, **NO_ID, body=b"late", **_later(OUTER, 10_000 * n)) for n in range(1, 4)]
+    joined = Joined([*same, *late])
+    assert (joined.pairs, joined.unjoined) == ([], [])
+
+
 def test_long_texts_are_kept_by_their_beginning_only() -> None:
     long = "x" * 100_000
     seen: list[Summary] = []
