@@ -262,7 +262,8 @@ def test_a_crowd_with_one_body_costs_little_and_is_counted() -> None:
 def test_a_crowd_with_one_body_at_one_place_is_no_hop() -> None:
     same = [replace(OUTER, stream=n, **NO_ID, **_later(OUTER, n * 0.1)) for n in range(200)]
     late = [replace(OUTER, stream=1000 + n, **NO_ID, body=b"late", **_later(OUTER, 10_000 * n)) for n in range(1, 4)]
-    joined = Joined([*same, *late])
+    elsewhere = replace(INNER, stream=2000, response_id="other", body=b"other", opened=-1.0, end=5000.0)
+    joined = Joined([*same, *late, elsewhere])
     assert (joined.pairs, joined.unjoined) == ([], [])
 
 
