@@ -15,6 +15,7 @@ _BURST = 5
 _SEPARATORS = (b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\xc2\x85")
 _OF_TEXT = frozenset({"invalid_utf8", "nul_byte_in_stream", "utf8_split_across_reads"})
 _NO_NOTES = Notes()
+_NONE: frozenset[str] = frozenset()  # shared, as in `Stream`
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
 
 
@@ -24,6 +25,27 @@ class Body:
     `messages`: it is no body but messages of a WebSocket, each handed in as one read. `notes` are habits of the bytes by
     their names in the quirk registry; `arrivals` says when units completed.
     """
+
+    __slots__ = (
+        "_all_units",
+        "_asked_stream",
+        "_binary",
+        "_bursts",
+        "_decoder",
+        "_held",
+        "_held_at",
+        "_limit",
+        "_lines",
+        "_split",
+        "_utf8",
+        "arrivals",
+        "coding",
+        "declared",
+        "framing",
+        "largest_unit",
+        "notes",
+        "size",
+    )
 
     def __init__(
         self,
@@ -39,7 +61,7 @@ class Body:
         self.coding: ContentDecoder | None = content_decoder(content_encoding)
         self.declared = by_content_type(content_type)
         self.framing: Framing | None = BY_NAME["whole"] if whole else BY_NAME["message"] if messages else None
-        self.notes: set[str] = set()
+        self.notes = _NONE
         self.arrivals = Arrivals()
         self.size = 0
         self.largest_unit = 0
@@ -50,7 +72,7 @@ class Body:
         self._decoder: Decoder | None = self.framing.decoder(limit) if self.framing else None
         self._held = b""  # until the framing is known
         self._held_at = 0
-        self._utf8 = _utf8_decoder("strict")
+        self._utf8: codecs.IncrementalDecoder | None = None  # until there is more than ASCII
         self._bursts = 0
         self._split = False  # a unit is unfinished between reads
         self._all_units = False  # a frame without data is a unit all the same: a wrong checksum, one too large
@@ -87,10 +109,15 @@ class Body:
         return self.framing is not None and self.framing.name == "json_array"
 
     @property
+    def _cut_character(self) -> bytes:
+        """The beginning of a character that the last read cut in two."""
+        return b"" if self._utf8 is None else self._utf8.getstate()[0]
+
+    @property
     def single_limit(self) -> int | None:
         """The largest read that `sse.single` may look at in place of `feed`; None where it may not."""
         decoder = self._decoder
-        if decoder.__class__ is not SseDecoder or self.coding is not None or self._split or self._utf8.getstate()[0]:
+        if decoder.__class__ is not SseDecoder or self.coding is not None or self._split or self._cut_character:
             return None
         return decoder.limit if decoder.is_between else None
 
@@ -115,7 +142,7 @@ class Body:
         if not decoded:
             return ()
         if self._split:
-            self.notes.add("event_split_across_reads")
+            self.notes |= {"event_split_across_reads"}
         frames = self._decode(decoded, at)
         decoder = self._decoder
         self._split = self._held.strip() not in (b"", b"[") if decoder is None else decoder.pending
@@ -123,10 +150,10 @@ class Body:
 
     def _decode(self, decoded: bytes, at: int) -> Sequence[Frame]:
         if not self._binary:
-            if not decoded.isascii() or self._utf8.getstate()[0]:
+            if not decoded.isascii() or self._cut_character:
                 self._check_text(decoded)
             if b"\0" in decoded:
-                self.notes.add("nul_byte_in_stream")
+                self.notes |= {"nul_byte_in_stream"}
         decoder = self._decoder
         if decoder is None:
             self._held += decoded
@@ -168,28 +195,30 @@ class Body:
         if units:
             self.arrivals.add(units, at)
             if units > 1:
-                self.notes.add("multiple_events_per_read")
+                self.notes |= {"multiple_events_per_read"}
             if units >= _BURST:
                 self._bursts += 1
                 if self._bursts > 1:
-                    self.notes.add("burst_delivery")
+                    self.notes |= {"burst_delivery"}
 
     def _look_for_separators(self, data: bytes) -> None:
         if has_separators(data):
-            self.notes.add("unicode_line_separator_in_data")
+            self.notes |= {"unicode_line_separator_in_data"}
 
     def _check_text(self, decoded: bytes) -> None:
         """Bad UTF-8 and characters cut by a read."""
-        begun = self._utf8.getstate()[0]
+        if self._utf8 is None:
+            self._utf8 = _utf8_decoder("strict")
+        begun = self._cut_character
         try:
             text = self._utf8.decode(decoded)
         except UnicodeDecodeError:
-            self.notes.add("invalid_utf8")
+            self.notes |= {"invalid_utf8"}
             self._utf8 = _utf8_decoder("replace")
             self._utf8.decode(begun + decoded)  # for the character that this read may have begun
             return
         if begun and text and text[0] != "\ufffd":
-            self.notes.add("utf8_split_across_reads")
+            self.notes |= {"utf8_split_across_reads"}
 
     def close(self) -> list[Frame]:
         """The body ended, in whatever way: what was pending."""

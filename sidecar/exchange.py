@@ -17,6 +17,7 @@ from sidecar.documents import Kind, error_in, first_value, is_html, kind_of, loa
 from sidecar.encoding import content_decoder
 from sidecar.framing.frame import Frame
 from sidecar.framing.sse import SseDecoder
+from sidecar.headers import OF_REQUEST, OF_RESPONSE, lower, only
 from sidecar.run import RUN, Run
 from sidecar.stream.outcome import EndKind
 from sidecar.stream.phases import Phase
@@ -39,10 +40,51 @@ class Exchange:
     `salt`: the key under which the request body is hashed.
     """
 
+    __slots__ = (
+        "_byte_at",
+        "_detour",
+        "_digest",
+        "_digested",
+        "_keep_content",
+        "_request_body",
+        "_run",
+        "_unconfirmed",
+        "body",
+        "body_digest",
+        "byte_silence",
+        "check_at",
+        "dialect",
+        "document",
+        "end",
+        "end_error",
+        "end_phase",
+        "ended_at",
+        "first_byte_at",
+        "head",
+        "headers_at",
+        "labels",
+        "limits",
+        "lost",
+        "opened",
+        "parsed",
+        "request",
+        "request_content",
+        "response_headers",
+        "row",
+        "socket",
+        "status",
+        "stream",
+        "t0",
+        "t0_source",
+        "timed",
+    )
+
     def __init__(self, opened: Opened, limits: Limits, *, keep_content: bool = False, salt: bytes = b"") -> None:
-        self.opened = opened
+        self.opened = msgspec.structs.replace(opened, headers=[])
         self.limits = limits
-        self.head = Head.of(opened.method, opened.host, opened.port, opened.target, lower(opened.headers))
+        self.head = Head.of(
+            opened.method, opened.host, opened.port, opened.target, only(OF_REQUEST, lower(opened.headers))
+        )
         self.row = socket_table.row_of(self.head) if socket_table.is_upgrade(self.head) else table.pick(self.head)
         self.request: Request = Request(self.head)
         self.t0: int | None = None
@@ -81,7 +123,7 @@ class Exchange:
         self._keep_content = keep_content
         self.body_digest = ""
         """Salted hash of the complete request body, to tell whether another one is equal; never leaves the process."""
-        self._digest = blake2b(key=salt, digest_size=16)
+        self._digest: blake2b | None = blake2b(key=salt, digest_size=16)
         self._digested = 0
         self._request_body = bytearray()
         self._unconfirmed = _CONFIRM_WITHIN
@@ -104,7 +146,8 @@ class Exchange:
 
     def request_body(self, record: RequestBody) -> None:
         """A piece of the request body; what goes over the bound is dropped."""
-        self._digest.update(record.data)
+        if self._digest is not None:
+            self._digest.update(record.data)
         self._digested += len(record.data)
         room = self.limits.request_bytes - len(self._request_body)
         if room > 0:
@@ -114,14 +157,15 @@ class Exchange:
         """The request is out: t0."""
         self.t0 = record.at
         self._byte_at = record.at
-        if 0 < self._digested < REQUEST_COPY_LIMIT:  # of a longer one only the beginning is known
+        if self._digest is not None and 0 < self._digested < REQUEST_COPY_LIMIT:  # of a longer one the rest is unknown
             self.body_digest = self._digest.hexdigest()
+        self._digest = None
         self.stream.progress.start(record.at)
         self._read_request()
 
     def _read_request(self) -> None:
         body = bytes(self._request_body)
-        self._request_body.clear()
+        self._request_body = bytearray()
         coding = content_decoder(self.head.headers.get("content-encoding", ""))
         if coding is not None:
             body = coding.feed(body) + coding.close()
@@ -136,9 +180,10 @@ class Exchange:
         self.status = record.status
         self.headers_at = record.at
         self._bytes_came(record.at)
-        self.response_headers = lower(record.headers)
+        headers = lower(record.headers)
+        self.response_headers = only(OF_RESPONSE, headers)
         self.stream.progress.head(record.at)
-        counted = None if self.is_error_status else usage_of_headers(self.response_headers)
+        counted = None if self.is_error_status else usage_of_headers(headers)
         if counted is not None:
             self.stream.usage_before(counted)
         self.body = Body(
@@ -275,7 +320,7 @@ class Exchange:
         elif self.end == "eof" and (frame.data or frame.stray):
             self._interpret(frame)
             if not self.stream.cut_off:
-                self.stream.notes.add(habit)
+                self.stream.notes |= {habit}
         else:
             self.stream.take_habits(dialect.cut_off(frame))
 
@@ -316,11 +361,11 @@ class Exchange:
 
     def _note_html(self, data: bytes | None) -> None:
         if data and is_html(data, self.response_headers):
-            self.stream.notes.add("error_html_body")
+            self.stream.notes |= {"error_html_body"}
 
     def _mixed(self, data: bytes, at: int) -> None:
         """Events behind a whole JSON body."""
-        self.stream.notes.add("mixed_json_and_sse_body")
+        self.stream.notes |= {"mixed_json_and_sse_body"}
         self.stream.whole = False
         decoder = SseDecoder()
         for frame in (*decoder.feed(data, at), *decoder.close()):
@@ -339,11 +384,3 @@ class Exchange:
             record.records + (before.records if before else 0),
             record.bytes + (before.bytes if before else 0),
         )
-
-
-def lower(headers: list[tuple[str, str]]) -> dict[str, str]:
-    """Headers by lower-case name; repeated ones joined by a comma, as RFC 9110 has it."""
-    values: dict[str, list[str]] = {}
-    for name, value in headers:
-        values.setdefault(name.lower(), []).append(value)
-    return {name: ", ".join(found) for name, found in values.items()}

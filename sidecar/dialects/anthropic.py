@@ -101,6 +101,8 @@ class AnthropicMessages(JsonDialect[Event]):
     shape = Event
     decode = staticmethod(_decoder.decode)
 
+    __slots__ = ("_inputs", "_open", "_room")
+
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         self._open: set[int] = set()

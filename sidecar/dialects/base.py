@@ -56,6 +56,8 @@ class JsonDialect[Event]:
     decode: Callable[[bytes], Event]
     shape: type[Event]
 
+    __slots__ = ("request",)
+
     def __init__(self, request: Request) -> None:
         self.request = request
 

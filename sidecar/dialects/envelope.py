@@ -25,6 +25,8 @@ class Envelope(msgspec.Struct, gc=False):
 class EnvelopeDialect[Event: Envelope](JsonDialect[Event]):
     """A dialect whose errors, heartbeats and event types are told the same way; subclasses give `read_event`."""
 
+    __slots__ = ()
+
     known: ClassVar[frozenset[str]] = frozenset()
     """Event types of the dialect; empty where it does not name them."""
 

@@ -168,6 +168,8 @@ class GeminiGenerate(JsonDialect[Event]):
     shape = Event
     decode = staticmethod(_decoder.decode)
 
+    __slots__ = ("_finished", "_parts", "named", "stated")
+
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         self.stated: Usage | None = None

@@ -101,6 +101,8 @@ class OpenAIChat(JsonDialect[Chunk]):
     shape = Chunk
     decode = staticmethod(_decoder.decode)
 
+    __slots__ = ("_id", "habits", "null_usages")
+
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         self.habits = ChatHabits()

@@ -15,21 +15,24 @@ if TYPE_CHECKING:
 STANDARD_FINISH = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _IDS_KEPT = 4
+_NONE: frozenset[Any] = frozenset()  # shared: each empty set of its own would take 216 bytes of a stream in flight
 _INDEXES_KEPT = 128
 
 
 class ChatHabits:
     """What has to be remembered of a stream to name its habits; bounded."""
 
+    __slots__ = ("_empty_content", "_finished", "_indexes", "_output", "_roles", "_went_on", "ids", "seen", "steady")
+
     def __init__(self) -> None:
-        self.ids: set[str] = set()
+        self.ids: tuple[str, ...] = ()
         self._roles: dict[int, int] = {}
-        self._finished: set[int] = set()
+        self._finished: frozenset[int] = _NONE
         self._output = False
         self._indexes: dict[int, int] = {}  # chunks per choice index
         self._went_on = False  # a choice had finished and a chunk of another came
         self._empty_content = False
-        self.seen: set[str] = set()
+        self.seen: frozenset[str] = _NONE
         """Habits of a choice that were named, by their ids."""
         self.steady = False
         """Whether one more chunk of choice 0 is no news."""
@@ -71,7 +74,7 @@ class ChatHabits:
         if event.id == "":
             names.append("chunk_id_empty")
         elif isinstance(event.id, str) and event.id not in self.ids and len(self.ids) < _IDS_KEPT:
-            self.ids.add(event.id)
+            self.ids += (event.id,)
             if len(self.ids) > 1:
                 names.append("chunk_id_changes")
         return [Annotation(name) for name in names]
@@ -119,7 +122,8 @@ class ChatHabits:
         self._of_finish(finish, index, names)
         self._output = self._output or has_output
         self.steady = self._output and self._indexes.get(0, 0) > 1
-        self.seen.update(names)
+        if names:
+            self.seen |= set(names)
         return [Annotation(name) for name in names]
 
     def _of_finish(self, finish: Any, index: int, names: list[str]) -> None:
@@ -131,7 +135,7 @@ class ChatHabits:
             names.append("finish_reason_string_null")
         elif finish is not None:
             if len(self._finished) < _INDEXES_KEPT:
-                self._finished.add(index)
+                self._finished |= {index}
             if not isinstance(finish, str) or finish not in STANDARD_FINISH:
                 names.append("finish_reason_nonstandard")
 

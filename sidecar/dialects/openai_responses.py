@@ -136,6 +136,8 @@ class OpenAIResponses(EnvelopeDialect[Event]):
     shape = Event
     decode = staticmethod(_decoder.decode)
 
+    __slots__ = ("_tools", "repeats")
+
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         self._tools = ToolItems()

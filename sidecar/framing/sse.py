@@ -32,6 +32,30 @@ class SseDecoder:
     64 KiB or the limit, whichever is less. Where a read ends changes none of this.
     """
 
+    __slots__ = (
+        "_after_cr",
+        "_at",
+        "_comments",
+        "_control",
+        "_data",
+        "_dropped",
+        "_event",
+        "_field_limit",
+        "_fields",
+        "_first_line",
+        "_held",
+        "_id",
+        "_last_id",
+        "_lines",
+        "_more",
+        "_partial",
+        "_size",
+        "_started",
+        "_stray",
+        "limit",
+        "notes",
+    )
+
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.notes = Notes()
         self.limit = limit

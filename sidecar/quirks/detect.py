@@ -78,7 +78,7 @@ def promised_but_absent(evidence: Evidence) -> bool:
 
 
 def tools_in_other_choice(evidence: Evidence) -> bool:
-    tools, text = evidence.stream.tools.choices, evidence.stream.text_choices
+    tools, text = evidence.stream.tools.choices, set(evidence.stream.text_choices)
     return bool(tools and text) and not tools & text
 
 

@@ -7,8 +7,8 @@ from sidecar import metrics as m
 from sidecar.capture.records import AnyRecord, Ended, Health, Opened
 from sidecar.dialects import socket_table
 from sidecar.dialects.request import Head
-from sidecar.exchange import lower
 from sidecar.export.series import Series
+from sidecar.headers import lower
 from sidecar.record.draft import Draft
 from sidecar.record.writer import Writer
 from sidecar.stream.summary import Summary

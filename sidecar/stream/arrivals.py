@@ -1,6 +1,7 @@
 """When the events of a stream arrived, grouped: what buffering is judged by. Bounded."""
 
 from array import array
+from collections.abc import Sequence
 
 GROUP_NS = 1_000_000
 """Events that arrive in one read, or within this many nanoseconds of the first of their group, form one group."""
@@ -43,7 +44,7 @@ class Arrivals:
         self.read_sizes: dict[int, int] = {}
         """Reads by their size in bytes as they came over the wire; the first sizes seen, at most 64."""
         self._starts = array("I")  # of each closed group, microseconds since the first event
-        self._counts = array("I")
+        self._counts: array[int] | None = None  # None while each has one event
         self._start = 0  # of the group that is still open
         self._until = -1  # the last moment at which an event still belongs to it
         self._count = 0
@@ -75,7 +76,10 @@ class Arrivals:
             elif groups <= GROUPS_KEPT:
                 since = (start - self.first) // 1000
                 self._starts.append(since if since <= _LARGEST else _LARGEST)
-                self._counts.append(held)
+                if self._counts is not None:
+                    self._counts.append(held)
+                elif held != 1:
+                    self._counts = array("I", [1] * (len(self._starts) - 1) + [held])
             else:
                 self._beyond(start, held)
             groups += 1
@@ -102,7 +106,7 @@ class Arrivals:
         newest = now // CELL_NS
         oldest = newest - STRIP_CELLS + 1
         found = [0] * STRIP_CELLS
-        for start, count in zip(reversed(self._starts), reversed(self._counts), strict=True):
+        for start, count in zip(reversed(self._starts), reversed(self._events_of_each()), strict=True):
             cell = (self.first + start * 1000) // CELL_NS
             if cell < oldest:
                 break
@@ -113,6 +117,9 @@ class Arrivals:
         if self.groups and self._start // CELL_NS >= oldest:
             found[min(self._start // CELL_NS - oldest, STRIP_CELLS - 1)] += self._count
         return found
+
+    def _events_of_each(self) -> Sequence[int]:
+        return self._counts if self._counts is not None else (1,) * len(self._starts)
 
     @property
     def span(self) -> int:
@@ -131,7 +138,7 @@ class Arrivals:
 
     def listed(self) -> list[tuple[float, int]]:
         """The groups kept, in order: milliseconds since the first event, and events."""
-        groups = [(start / 1000, count) for start, count in zip(self._starts, self._counts, strict=True)]
+        groups = [(start / 1000, count) for start, count in zip(self._starts, self._events_of_each(), strict=True)]
         if self.groups and self.complete:
             groups.append(((self._start - self.first) / 1e6, self._count))
         return groups

@@ -29,6 +29,9 @@ DEFAULT_TEXT_LIMIT = 1024
 _VISIBLE = ("text", "refusal", "transcript")
 """Kinds of output that a person reads as the answer: they start the clock of the first visible token."""
 
+_NONE: frozenset[str] = frozenset()
+"""Shared: each empty set of its own would take 216 bytes of a stream in flight."""
+
 _BESIDE_DATA = frozenset({"bare_done_line", "foreign_terminator", "sse_unknown_field"})
 """Habits of lines that are no data event of the dialect."""
 
@@ -39,13 +42,53 @@ class Stream:
     `whole` says that the body is one document and no stream: nothing in it is timed as output.
     """
 
+    __slots__ = (
+        "_events",
+        "_events_with_finish",
+        "_heartbeat_at",
+        "_heartbeat_gaps",
+        "_reasoning",
+        "_resumed_at",
+        "_text_limit",
+        "_tools",
+        "_transcript",
+        "cut_off",
+        "error",
+        "error_at",
+        "failed_finish",
+        "finish",
+        "first_audio_at",
+        "first_event_at",
+        "first_output_at",
+        "first_visible_at",
+        "gaps",
+        "identity",
+        "keepalives",
+        "kinds",
+        "last_event_at",
+        "last_output_at",
+        "notes",
+        "output_chunks",
+        "output_size",
+        "progress",
+        "terminator",
+        "terminator_at",
+        "text",
+        "text_choices",
+        "usage",
+        "waited",
+        "whole",
+    )
+
     def __init__(self, *, text_limit: int = DEFAULT_TEXT_LIMIT) -> None:
         self.whole = False
-        self.notes: set[str] = set()
+        self.notes = _NONE
         self.text = TextLog(text_limit)
-        self.reasoning = TextLog(text_limit)
-        self.transcript = TextLog(text_limit)
-        self.tools = ToolCalls()
+        self._text_limit = text_limit
+        self._reasoning: TextLog | None = None  # these are made when they are asked for: many a stream has none
+        self._transcript: TextLog | None = None
+        self._tools: ToolCalls | None = None
+        self._heartbeat_gaps: Gaps | None = None
         self.usage = UsageLedger()
         self.gaps = Gaps()
         self.progress = Progress()
@@ -67,14 +110,41 @@ class Stream:
         self.last_event_at: int | None = None
         self.terminator_at: int | None = None
         self.error_at: int | None = None
-        self.text_choices: set[int] = set()
-        self.heartbeat_gaps = Gaps()
+        self.text_choices: tuple[int, ...] = ()
         self.waited = 0
         """Nanoseconds between outputs that the client took and not the server."""
         self._resumed_at = 0
         self._heartbeat_at: int | None = None
         self._events = 0
         self._events_with_finish = 0
+
+    @property
+    def reasoning(self) -> TextLog:
+        """The text of its reasoning."""
+        if self._reasoning is None:
+            self._reasoning = TextLog(self._text_limit)
+        return self._reasoning
+
+    @property
+    def transcript(self) -> TextLog:
+        """The text of what is spoken."""
+        if self._transcript is None:
+            self._transcript = TextLog(self._text_limit)
+        return self._transcript
+
+    @property
+    def tools(self) -> ToolCalls:
+        """Its tool calls."""
+        if self._tools is None:
+            self._tools = ToolCalls()
+        return self._tools
+
+    @property
+    def heartbeat_gaps(self) -> Gaps:
+        """Between keep-alives."""
+        if self._heartbeat_gaps is None:
+            self._heartbeat_gaps = Gaps()
+        return self._heartbeat_gaps
 
     @property
     def heartbeats(self) -> int:
@@ -93,7 +163,7 @@ class Stream:
     def usage_before(self, usage: Usage) -> None:
         """Counts that came before the body."""
         self.usage.add(usage, finished=False, finishes=False)
-        self.notes.add("usage_in_headers")
+        self.notes |= {"usage_in_headers"}
 
     def array_closed(self, at: int) -> None:
         """The JSON array that was streamed is closed: the framing's own word that nothing follows."""
@@ -155,12 +225,12 @@ class Stream:
         """Habits that stand in no event: what a cut-off unit shows, and what shows only at the end."""
         for signal in signals:
             if isinstance(signal, Annotation):
-                self.notes.add(signal.name)
+                self.notes |= {signal.name}
             elif isinstance(signal, Malformed):
                 self._malformed(signal)
 
     def _malformed(self, signal: Malformed) -> None:
-        self.notes.add(signal.name)
+        self.notes |= {signal.name}
         self.cut_off = self.cut_off or signal.name in ("truncated_json_event", "truncated_frame")
 
     def _event(self, signals: list[Signal], at: int) -> None:
@@ -203,10 +273,10 @@ class Stream:
                 if signal.name == "null_usage":
                     self.usage.null()
                 else:
-                    self.notes.add(signal.name)
+                    self.notes |= {signal.name}
                     silent = silent and signal.name not in _BESIDE_DATA
                     if signal.name == "foreign_terminator" and after_error:
-                        self.notes.add("error_then_done")
+                        self.notes |= {"error_then_done"}
             elif isinstance(signal, Terminator):
                 silent = False
                 self._terminator(signal, at, after_error=after_error)
@@ -217,14 +287,14 @@ class Stream:
                 payload = self._rest(signal, at) or payload
         payload = payload or silent
         if output and after_finish and self.first_output_at is None:
-            self.notes.add("finish_reason_before_content")
+            self.notes |= {"finish_reason_before_content"}
         self._close_event(at, usages, finishes, output=output, visible=visible, payload=payload)
         if payload and after_terminator:
-            self.notes.add("data_after_terminator")
+            self.notes |= {"data_after_terminator"}
 
     def _again(self, signals: list[Signal], at: int) -> None:
         """The terminator once more: what it repeats is no news, but counts that the first one left out are taken."""
-        self.notes.add("duplicate_terminator")
+        self.notes |= {"duplicate_terminator"}
         self.progress.event(at)
         for signal in signals:
             if isinstance(signal, Usage):
@@ -246,7 +316,7 @@ class Stream:
         if finishes is not None:
             self._events_with_finish += 1
             if output:
-                self.notes.add("finish_reason_on_content_chunk")
+                self.notes |= {"finish_reason_on_content_chunk"}
         finished = bool(self.finish) and finishes is None
         for usage in usages:
             self.usage.add(usage, finished=finished, finishes=finishes is not None)
@@ -277,16 +347,16 @@ class Stream:
             return False
         if content.kind == "text":
             self.text.add(content.text, content.choice)
-            if len(self.text_choices) < CHOICES_KEPT:
-                self.text_choices.add(content.choice)
+            if content.choice not in self.text_choices and len(self.text_choices) < CHOICES_KEPT:
+                self.text_choices += (content.choice,)
         elif content.kind == "reasoning":
             self.reasoning.add(content.text, content.choice)
         elif content.kind == "transcript":
             self.transcript.add(content.text, content.choice)
         elif content.kind == "refusal":
-            self.notes.add("refusal_delta")
+            self.notes |= {"refusal_delta"}
             if has_lone_edge(content.text):
-                self.notes.add("lone_surrogate")
+                self.notes |= {"lone_surrogate"}
         self._count_output(content.kind, content.size or len(content.text))
         if self.finish:
             self._note_after_finish(content.choice)
@@ -299,15 +369,15 @@ class Stream:
     def _note_after_finish(self, choice: int) -> None:
         # Finishes of the same event stand behind its output, so a finished choice here finished in an earlier one.
         if choice in self.finish:
-            self.notes.add("chunk_after_finish")
+            self.notes |= {"chunk_after_finish"}
 
     def _finish(self, finish: Finish) -> None:
         if finish.choice in self.finish and not finish.revises:
-            self.notes.update(("finish_reason_repeated", "chunk_after_finish"))
+            self.notes |= {"finish_reason_repeated", "chunk_after_finish"}
         if finish.choice in self.finish or len(self.finish) < CHOICES_KEPT:
             self.finish[finish.choice] = kept(finish.reason)
         if finish.failed:
-            self.notes.add("finish_reason_error")
+            self.notes |= {"finish_reason_error"}
             if self.failed_finish is None:
                 self.failed_finish = kept(finish.reason)
         self.progress.finished()
@@ -316,7 +386,7 @@ class Stream:
         self.terminator = terminator.name
         self.terminator_at = at
         if after_error and terminator.name == "done_sentinel":
-            self.notes.add("error_then_done")
+            self.notes |= {"error_then_done"}
         self.progress.event(at)
         self.progress.finished()
 
@@ -327,7 +397,7 @@ class Stream:
                 self.error = kept_error(signal)
                 self.error_at = at
             if not self.whole:
-                self.notes.add("error_event_in_200_stream")
+                self.notes |= {"error_event_in_200_stream"}
         elif isinstance(signal, Identity):
             mine = self.identity
             self.identity = Identity(
@@ -339,7 +409,7 @@ class Stream:
         elif isinstance(signal, Malformed):
             self._malformed(signal)
         elif isinstance(signal, WholeText) and self.text.is_repeated_by(signal.text, signal.choice):
-            self.notes.add("full_message_repeated")
+            self.notes |= {"full_message_repeated"}
         else:
             assert isinstance(signal, (Role, WholeText))
         return True

@@ -1,6 +1,7 @@
 """The visible text of a stream, kept within a bound, and what is odd about it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 THINK_OPEN = "<think>"
 THINK_CLOSE = "</think>"
@@ -29,6 +30,7 @@ TOOL_MARKUP = (
 _TAIL = max(map(len, TOOL_MARKUP)) - 1
 _HINTS = ("<", "[")
 _PIECE = 1024
+_NONE: frozenset[Any] = frozenset()  # shared: each empty set of its own would take 216 bytes of a stream in flight
 CHOICES_KEPT = 128
 """Choices told apart."""
 NAME_LIMIT = 1024
@@ -77,10 +79,10 @@ class TextLog:
         self._seed = 0
         self._text_events = 0
         self._cumulative = True
-        self._halves: set[int] = set()
+        self._halves: frozenset[int] = _NONE
         """Choices whose text so far ends in the first half of a surrogate pair."""
         self.size: dict[int, int] = {}
-        self.marks: set[str] = set()
+        self.marks: frozenset[str] = _NONE
 
     def add(self, text: str, choice: int) -> None:
         """One piece of visible text."""
@@ -88,14 +90,14 @@ class TextLog:
             choice = -1  # all the others
         self.size[choice] = self.size.get(choice, 0) + len(text)
         if has_lone_edge(text):
-            self.marks.add("lone_surrogate")
+            self.marks |= {"lone_surrogate"}
             if choice in self._halves and "\udc00" <= text[0] <= "\udfff":
                 self.size[choice] -= 1  # two halves are one character
-            self._halves.discard(choice)
+            self._halves -= {choice}
             if "\ud800" <= text[-1] < "\udc00":
-                self._halves.add(choice)
+                self._halves |= {choice}
         elif self._halves and text:
-            self._halves.discard(choice)
+            self._halves -= {choice}
         if self._kept < self._limit:
             self._keep(text, choice)
         if choice:
@@ -141,11 +143,11 @@ class TextLog:
     def _scan(self, text: str) -> None:
         joined = self._tail + text
         if THINK_OPEN in joined:
-            self.marks.add(THINK_OPEN)
+            self.marks |= {THINK_OPEN}
         if THINK_CLOSE in joined:
-            self.marks.add(THINK_CLOSE)
+            self.marks |= {THINK_CLOSE}
         if any(markup in joined for markup in TOOL_MARKUP):
-            self.marks.add("tool_markup")
+            self.marks |= {"tool_markup"}
         tail = joined[-_TAIL:]
         self._tail = tail if any(hint in tail for hint in _HINTS) else ""
 

@@ -52,6 +52,17 @@ class Call(msgspec.Struct):
 class ToolCalls:
     """Pieces in, calls out; `notes` are the habits by their names in the quirk registry."""
 
+    __slots__ = (
+        "_at",
+        "_kept",
+        "_limit",
+        "_zero_again",
+        "calls",
+        "chars",
+        "choices",
+        "notes",
+    )
+
     def __init__(self, limit: int = ARGUMENTS_LIMIT) -> None:
         self.calls: list[Call] = []
         self.notes: set[str] = set()
