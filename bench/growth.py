@@ -28,7 +28,7 @@ ACROSS = {
 }
 EVENTS_TIMED = 10_000
 EVENTS_OF_SHORT = 20
-BEGUN = 3  # events that a stream has behind it
+BEGUN = 15  # events that a stream has behind it: its first ones cost more
 MODELS = 50
 TICK = 20_000_000
 FLAT = 0.1

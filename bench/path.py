@@ -11,6 +11,8 @@ import asyncio
 import json
 from typing import Any
 
+import httpx
+
 from bench import measuring
 from bench.load import Load, many_files
 from bench.machine import about
@@ -27,6 +29,7 @@ async def rounds(number: int, seconds: float, kinds: tuple[str, ...]) -> tuple[d
     """By scenario and kind the medians; and what could not be measured, and why."""
     found: dict[str, dict[str, list[Any]]] = {}
     missing: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for turn in range(number):
         for kind in kinds if turn % 2 == 0 else kinds[::-1]:
             if kind in missing:
@@ -42,11 +45,21 @@ async def rounds(number: int, seconds: float, kinds: tuple[str, ...]) -> tuple[d
                         ("short requests", await measuring.short(load, route, 8, seconds)),
                     ):
                         found.setdefault(name, {}).setdefault(kind, []).append(row)
+                    if kind == "litellm":
+                        notes[kind] = await callback(route.metrics)
             except NotThere as error:
                 missing[kind] = str(error)
                 told(f"{kind} is left out: {error}")
     results = {name: {kind: with_all_cpu(rows) for kind, rows in by.items()} for name, by in found.items()}
-    return results, [f"{kind} was not measured: {why}" for kind, why in missing.items()]
+    return results, [*notes.values(), *(f"{kind} was not measured: {why}" for kind, why in missing.items())]
+
+
+async def callback(metrics: str) -> str:
+    """Whether LiteLLM's callback did its work: what it counted, in words."""
+    async with httpx.AsyncClient(trust_env=False, headers={"authorization": f"Bearer {KEY}"}) as client:
+        text = (await client.get(metrics, timeout=30)).text
+    series = sum(line.startswith("litellm_") for line in text.splitlines())
+    return f"LiteLLM's Prometheus callback published {series:,} series"
 
 
 def with_all_cpu(rows: list[measuring.Row]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ apart (`aside`: the sidecar's analyzer) share the others, so that what the analy
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -166,7 +167,9 @@ def version(kind: str) -> str:
     if kind not in commands:
         return ""
     done = subprocess.run(commands[kind], capture_output=True, text=True, check=False)
-    return (done.stdout + done.stderr).strip().splitlines()[-1].strip()
+    said = (done.stdout + done.stderr).strip().splitlines()[-1]
+    found = re.search(r"\d+\.\d+\.\d+", said)  # what it says else has the paths of this machine in it
+    return f"{kind} {found[0]}" if found else ""
 
 
 @contextlib.contextmanager

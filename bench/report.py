@@ -26,7 +26,9 @@ measured has a core for itself; the load and the sidecar's analyzer share the ot
 where it was `busy` near 1 (of one core) it was the limit, and what was measured could have done more. "Added" is what is
 measured less what it is without any proxy. – stands for what so few samples cannot tell.
 
-CI counts instructions (`python -m bench.guard`): an analyzer or a tee that needs 30 % more of them fails.
+CI fails where an event, a short stream, a scrape or the tee needs 30 % more instructions than what is committed, as Valgrind
+counts them (`python -m bench.guard`), or where the proxy needs 30 % more of mitmdump's CPU for a chunk or a request
+(`python -m bench.guard_proxy`). With `--update` they take what they find for the new measure.
 """
 
 SECTIONS: tuple[tuple[str, str, str, Callable[[dict[str, Any]], str]], ...] = (
