@@ -105,13 +105,13 @@ class Analyzer:
             return
         self.series.add(m.RECORDS, (), len(records))
         self._note_lag(records[0].at)
-        recorder = self.recorder
+        recorder, exchanges = self.recorder, self.exchanges
         for record in records:
             kind = record.__class__
             if recorder is not None:
                 self._recorded(recorder.take, connection, record)
             if kind is Chunk:
-                exchange = self.exchanges.get((connection, record.stream))
+                exchange = exchanges.get((connection, record.stream))
                 if exchange is not None:
                     try:
                         exchange.chunk(record)  # type: ignore[arg-type]  # narrowed by the class test above

@@ -3,7 +3,6 @@
 They are told before anything else is read, and before anybody looks.
 """
 
-from array import array
 from itertools import pairwise
 
 import msgspec
@@ -25,8 +24,8 @@ class Run:
 
     def __init__(self, plain: Plain, dialect: Dialect, limit: int) -> None:
         self.plain = plain
-        self.ats = array("q")
-        self.sizes = array("I")
+        self.ats: list[int] = []
+        self.sizes: list[int] = []
         self.texts: list[str] = []
         self._prefix = plain.prefix
         self._decode = plain.decode
@@ -59,7 +58,7 @@ class Run:
         body.take_run(self.plain.prefix, self.sizes, ats)
         stream.take_run(self.plain.kind, self.texts, ats, gaps, self.plain.usage(self._dialect))
         first, last = ats[0], ats[-1]
-        del ats[:]
-        del self.sizes[:]
+        ats.clear()
+        self.sizes.clear()
         self.texts.clear()
         return first, last, max(gaps, default=0)

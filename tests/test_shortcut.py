@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 import msgspec
@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.analyzer import Analyzer
 from sidecar.body import Body
 from sidecar.capture.records import Chunk, Ended, Record
+from sidecar.config import Settings
 from sidecar.exchange import Exchange
 from sidecar.files.capture import Capture, records_of
 from sidecar.files.inspect import run
@@ -146,9 +148,20 @@ STEADY = tuple(EVENTS)
 BETWEEN = [b": ping\n\n", b"\n", b"data: [DONE]\n\n", b"event: ping\ndata: {}\n\n", b"id: 7\n", b"data: {}\r\n\r\n"]
 
 
-def told(records: list[Record], *, shortcut: bool, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Every field of the summary."""
+def told(
+    records: list[Record], *, shortcut: bool, monkeypatch: pytest.MonkeyPatch, looks: Sequence[bool] = (False,)
+) -> dict[str, Any]:
+    """Every field of the summary. `looks`: after which reads, over and over, somebody looks at the stream."""
+    looking = cycle(looks)
+    chunk = Exchange.chunk
+
+    def looked_at(exchange: Exchange, record: Chunk) -> None:
+        chunk(exchange, record)
+        if next(looking):
+            exchange.settle()
+
     with monkeypatch.context() as patched:
+        patched.setattr(Exchange, "chunk", looked_at)
         if not shortcut:
             patched.setattr(Exchange, "_begins", lambda *_: False)
         return fields(run(records, records[-1].at, QuirkThresholds()))
@@ -209,9 +222,23 @@ def test_streams_of_plain_events_and_of_such_as_look_so(dialect: str, data: st.D
         at += data.draw(st.sampled_from([0, 100_000, 20_000_000]))
     records.append(Ended(records[0].stream, at, data.draw(st.sampled_from(["eof", "upstream_reset"]))))
     with pytest.MonkeyPatch.context() as monkeypatch:
-        assert told(records, shortcut=True, monkeypatch=monkeypatch) == told(
-            records, shortcut=False, monkeypatch=monkeypatch
-        )
+        expected = told(records, shortcut=False, monkeypatch=monkeypatch)
+        assert told(records, shortcut=True, monkeypatch=monkeypatch) == expected
+        looks = data.draw(st.lists(st.booleans(), min_size=1, max_size=20))
+        assert told(records, shortcut=True, monkeypatch=monkeypatch, looks=looks) == expected
+
+
+def test_who_looks_sees_all_that_was_read() -> None:
+    events = EVENTS["openai.chat"]
+    template = next(capture for capture in captures().values() if _speaks(capture, "openai.chat"))
+    analyzer = Analyzer(Settings(), clock=lambda: 10**18)
+    analyzer.receive(1, [record for record in records_of(template) if not isinstance(record, (Chunk, Ended))])
+    for number in range(1, 50):
+        analyzer.receive(1, [Chunk(1, number * 20_000_000, events[0])])
+        (exchange,) = analyzer.in_flight()
+        assert exchange.body is not None
+        assert exchange.stream.output_chunks == exchange.body.arrivals.events == number
+        assert exchange.stream.progress.last == number * 20_000_000
 
 
 def _speaks(capture: Capture, dialect: str) -> bool:

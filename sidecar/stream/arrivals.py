@@ -95,10 +95,12 @@ class Arrivals:
         if not self._cells:
             self._cells = array("I", [0] * STRIP_CELLS)
             self._cell = cell
-        for passed in range(max(self._cell + 1, cell - STRIP_CELLS + 1), cell + 1):
-            self._cells[passed % STRIP_CELLS] = 0
-        self._cell = cell
-        self._cells[cell % STRIP_CELLS] = min(self._cells[cell % STRIP_CELLS] + count, _LARGEST)
+        if cell != self._cell:
+            for passed in range(max(self._cell + 1, cell - STRIP_CELLS + 1), cell + 1):
+                self._cells[passed % STRIP_CELLS] = 0
+            self._cell = cell
+        events = self._cells[cell % STRIP_CELLS] + count
+        self._cells[cell % STRIP_CELLS] = events if events <= _LARGEST else _LARGEST
 
     def strip(self, now: int) -> list[int]:
         """Events that arrived in each of the last `STRIP_CELLS` stretches of `CELL_NS`, the latest last. `now` is in

@@ -265,7 +265,7 @@ def test_lines_that_are_no_data_are_cut_off() -> None:
 def held(decoder: SseDecoder) -> int:
     """Bytes held, list slots included."""
     size = 0
-    for value in vars(decoder).values():
+    for value in (getattr(decoder, name) for name in decoder.__slots__):
         if isinstance(value, list):
             size += 8 * len(value) + sum(len(item) for item in value)
         elif isinstance(value, (bytes, bytearray, str)):
