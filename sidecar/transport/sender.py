@@ -10,7 +10,7 @@ from sidecar.transport.wire import WireError, decode_acknowledged, decode_welcom
 
 logger = logging.getLogger(__name__)
 
-BATCH_SECONDS = 0.02
+BATCH_SECONDS = 0.05
 BATCH_BYTES = 256 * 1024
 _BUFFER = 1024 * 1024  # bytes asyncio may hold before the sender waits
 _FIRST_RETRY, _LAST_RETRY = 0.05, 2.0
@@ -80,7 +80,7 @@ class Sender:
             self._due = asyncio.get_running_loop().call_later(BATCH_SECONDS, self._send)
 
     def _send(self) -> None:
-        """A callback rather than a task that waits: it runs up to fifty times a second beside the traffic.
+        """A callback rather than a task that waits: it runs up to twenty times a second beside the traffic.
 
         What a slow analyzer has not taken stays in the outbox, in its bound.
         """
