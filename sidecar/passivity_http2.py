@@ -23,28 +23,28 @@ def _note_codes(handle: _Method) -> _Method:
     not repeat what was refused (REFUSED_STREAM), and, where there was no head yet, a page that says 502."""
 
     def handle_h2_event(self: Any, event: Any) -> CommandGenerator[Any]:
+        if isinstance(event, h2.events.StreamReset):
+            return _noted(handle(self, event), event)
         if isinstance(event, h2.events.ConnectionTerminated) and event.error_code == ErrorCodes.NO_ERROR:
-            yield from _ends_in_order(self, event)
-            return False
-        inner = handle(self, event)
-        reply: Any = None
-        while True:
-            try:
-                command = inner.send(reply)
-            except StopIteration as done:
-                return done.value
-            if isinstance(event, h2.events.StreamReset) and isinstance(command, ReceiveHttp):
-                command.event.reset_code = event.error_code  # type: ignore[attr-defined]  # of ours
-            reply = yield command
+            return _ends_in_order(self, event)
+        return handle(self, event)  # not through a generator of ours: data comes this way
 
     return handle_h2_event
 
 
-def _ends_in_order(self: Any, event: h2.events.ConnectionTerminated) -> CommandGenerator[None]:
+def _noted(handling: CommandGenerator[Any], event: h2.events.StreamReset) -> CommandGenerator[Any]:
+    for command in handling:  # nothing in it waits for a reply
+        if isinstance(command, ReceiveHttp):
+            command.event.reset_code = event.error_code  # type: ignore[attr-defined]  # of ours
+        yield command
+    return False  # further events of the same read are to be handled
+
+
+def _ends_in_order(self: Any, event: h2.events.ConnectionTerminated) -> CommandGenerator[bool]:
     """GOAWAY without an error: streams in flight go on; mitmproxy would break off all of them. Those that an upstream says
     it has not begun with are refused, which tells a client that it may repeat them. No new ones are begun there."""
     if not isinstance(self, _http2.Http2Client):
-        return
+        return False
     self.conn.state &= ~ConnectionState.CAN_WRITE  # by this mitmproxy's HTTP layer knows to make another connection
     last = event.last_stream_id or 0
     for stream in [stream for stream in self.streams if stream > last]:
@@ -52,18 +52,22 @@ def _ends_in_order(self: Any, event: h2.events.ConnectionTerminated) -> CommandG
         refused.reset_code = ErrorCodes.REFUSED_STREAM  # type: ignore[attr-defined]  # of ours
         self.streams.pop(stream)
         yield ReceiveHttp(refused)
+    return False
 
 
 def _send_codes(handle: _Method) -> _Method:
     def handle_event(self: Any, event: events.Event) -> CommandGenerator[None]:
-        code = getattr(event, "reset_code", None) if isinstance(event, _ERRORS) else None
-        if code is None:
-            yield from handle(self, event)
-        elif not self.is_closed(event.stream_id):  # type: ignore[attr-defined]  # it is one of _ERRORS
-            self.h2_conn.reset_stream(event.stream_id, code)  # type: ignore[attr-defined]  # as above
-            yield commands.SendData(self.conn, self.h2_conn.data_to_send())
+        if isinstance(event, _ERRORS) and (code := getattr(event, "reset_code", None)) is not None:
+            return _reset(self, event.stream_id, code)
+        return handle(self, event)  # as above
 
     return handle_event
+
+
+def _reset(self: Any, stream: int, code: int) -> CommandGenerator[None]:
+    if not self.is_closed(stream):
+        self.h2_conn.reset_stream(stream, code)
+        yield commands.SendData(self.conn, self.h2_conn.data_to_send())
 
 
 def _stay_open(receive: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
