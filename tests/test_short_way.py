@@ -193,6 +193,33 @@ def test_both_ways_are_the_same(
     assert short.checks.so_far() == long.checks.so_far()
 
 
+READS = st.one_of(
+    st.builds(lambda data: b"%x\r\n%s\r\n" % (len(data), data), st.binary(min_size=1, max_size=40)),
+    st.sampled_from(
+        [
+            *(b"A\r\n0123456789\r\n", b"0a\r\n0123456789\r\n", b"1;x\r\na\r\n", b"000000000000000000001\r\na\r\n"),
+            *(b"+1\r\na\r\n", b"0x1\r\na\r\n", b"1 \r\na\r\n", b"1_0\r\n0123456789012345\r\n", b"\r\n", b"1\na\r\n"),
+            *(
+                b"1\r\n\r\n",
+                b"2\r\n\r\n\r\n",
+                b"1\r\nab\r\n",
+                b"3\r\nab\r\n",
+                b"0\r\n\r\n",
+                b"1\r\na\r\n1\r\nb\r\n",
+                b"1\r\na",
+            ),
+        ]
+    ),
+)
+
+
+@given(st.lists(READS, max_size=8), st.sampled_from(STREAMS))
+def test_reads_that_are_whole_chunks_and_what_looks_like_it(reads: list[bytes], stream: Stream) -> None:
+    short, long = both(stream, [HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *reads])
+    assert short.did == long.did
+    assert short.called == long.called
+
+
 def test_the_check_sees_what_takes_the_short_way() -> None:
     for body, violations in ((b"12345", 1), (b"1234", 0)):  # the first is dropped
         reads = [HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)]
