@@ -4,7 +4,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from sidecar.body import Body
+from sidecar.body import Body, is_clean
 from sidecar.capture.records import Chunk, Ended, Lost, Opened, RequestBody, RequestSent, ResponseHead
 from sidecar.capture.tap import REQUEST_COPY_LIMIT
 from sidecar.dialects import socket_table, table
@@ -45,6 +45,7 @@ class Exchange:
         "_detour",
         "_digest",
         "_digested",
+        "_frame_detour",
         "_keep_content",
         "_request_body",
         "_run",
@@ -128,8 +129,8 @@ class Exchange:
         self._request_body = bytearray()
         self._unconfirmed = _CONFIRM_WITHIN
         self._run: Run | None = None
-        self._detour = 0
-        """Reads that take the long way before the shortcut is tried again."""
+        self._detour = self._frame_detour = 0
+        """Reads, and frames, that take the long way before the shortcut is tried again."""
 
     @property
     def dialect_name(self) -> str:
@@ -302,9 +303,28 @@ class Exchange:
             self._confirm(data, frame.event)
         if self.dialect is None:
             self.dialect = self.row.dialect(self.request)
+        if self._takes(self.dialect, frame):
+            return
         signals = self.dialect.interpret(frame)
         if data or signals:
             self.stream.take(signals, frame.at)
+
+    def _takes(self, dialect: Dialect, frame: Frame) -> bool:
+        """Whether a frame is a plain event: the part of the shortcut that is left where a read has several, or is coded."""
+        if self._frame_detour:
+            self._frame_detour -= 1
+            return False
+        data, stream = frame.data, self.stream
+        if not data or self._unconfirmed or frame.comments or frame.stray or frame.lines > 1 or not frame.complete:
+            return False
+        for plain in dialect.plains:
+            if plain.name == frame.event and stream.is_amid(plain.kind) and is_clean(data):
+                text = plain.text(dialect, data)
+                if text:
+                    stream.take_run(plain.kind, (text,), (frame.at,), (), plain.usage(dialect))
+                    return True
+                self._frame_detour = _DETOUR
+        return False
 
     def _pending(self, frame: Frame) -> None:
         """What was pending at the end: used after a clean end, if it is whole; else it was cut off."""

@@ -5,8 +5,6 @@ They are told before anything else is read, and before anybody looks.
 
 from itertools import pairwise
 
-import msgspec
-
 from sidecar.body import Body, is_clean
 from sidecar.dialects.base import Dialect
 from sidecar.dialects.plain import Plain
@@ -20,7 +18,7 @@ RUN = 16
 class Run:
     """Plain events of one kind. `limit` bounds a read."""
 
-    __slots__ = ("_decode", "_dialect", "_limit", "_prefix", "_text_of", "ats", "plain", "sizes", "texts")
+    __slots__ = ("_dialect", "_limit", "_prefix", "_text", "ats", "plain", "sizes", "texts")
 
     def __init__(self, plain: Plain, dialect: Dialect, limit: int) -> None:
         self.plain = plain
@@ -28,8 +26,7 @@ class Run:
         self.sizes: list[int] = []
         self.texts: list[str] = []
         self._prefix = plain.prefix
-        self._decode = plain.decode
-        self._text_of = plain.text_of
+        self._text = plain.text
         self._dialect = dialect
         self._limit = limit
 
@@ -38,10 +35,7 @@ class Run:
         payload = single(data, self._prefix, self._limit)
         if payload is None or not (payload.isascii() or is_clean(payload)):
             return 0
-        try:
-            text = self._text_of(self._dialect, self._decode(payload))
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return 0
+        text = self._text(self._dialect, payload)
         if not text:
             return 0
         ats = self.ats

@@ -21,9 +21,10 @@ type Empty = Literal["\0"] | UnsetType | None
 
 
 class Plain:
-    """One kind of plain event. What `text_of` and `usage` are given first is the dialect."""
+    """One kind of plain event: a shape that each fits, and what gives its text; empty or None for one that is not plain
+    all the same. What `text_of` and `usage` are given first is the dialect."""
 
-    __slots__ = ("decode", "kind", "prefix", "text_of", "usage")
+    __slots__ = ("_decode", "_text_of", "kind", "name", "prefix", "usage")
 
     def __init__[Event](
         self,
@@ -35,13 +36,20 @@ class Plain:
         usage: Callable[[Any], Usage | None] = lambda dialect: None,
     ) -> None:
         self.kind = kind
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(shape).decode
-        """Refuses what does not fit the shape."""
-        self.text_of: Callable[[Any, Any], str | None] = text_of
-        """The text of an event that fits; empty or None for one that is not plain all the same. Where it gives a text, it
-        has kept of the event what `JsonDialect.read` would have kept."""
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(shape).decode
+        self._text_of: Callable[[Any, Any], str | None] = text_of
+        self.name = name
+        """Its SSE event name."""
         self.prefix = f"event: {name}\ndata: ".encode() if name else b"data: "
         """What stands in its SSE block in front of the payload."""
         self.usage = usage
         """The counts of the event that was read last, where each one states them; no event's are less than those
         before."""
+
+    def text(self, dialect: Any, payload: bytes) -> str | None:
+        """The text of a payload of valid UTF-8; empty or None for what is not plain. Where it gives a text, the dialect
+        has kept of the event what `JsonDialect.read` would have kept."""
+        try:
+            return self._text_of(dialect, self._decode(payload))
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
