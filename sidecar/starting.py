@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import signal
 from collections.abc import Callable, Sequence
 
 from sidecar.config import Settings
@@ -22,6 +23,16 @@ async def run(settings: Settings, ready: Callable[[Sequence[str], dict[str, str]
 
     Raises StartError or ConfigError where it cannot.
     """
+    starting, asked = asyncio.current_task(), False
+
+    def stop() -> None:
+        nonlocal asked
+        asked = True
+        if starting is not None:
+            starting.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # until the proxy has its own
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     analyzer = OwnAnalyzer(settings) if settings.socket is None else None
     try:
         if analyzer is not None:
@@ -30,6 +41,9 @@ async def run(settings: Settings, ready: Callable[[Sequence[str], dict[str, str]
         from sidecar import proxy
 
         await proxy.run(settings, ready, analyzer=analyzer)
+    except asyncio.CancelledError:
+        if not asked:
+            raise
     finally:
         if analyzer is not None:
             await analyzer.stop()

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Callable, Iterable
 from time import monotonic_ns, time_ns
 from typing import Literal
 
@@ -46,17 +47,17 @@ class FlowTaps:
             return
         interest = self._chooser.of_request(request.method, host_of(flow), request.path, upgrade=bool(upgrade))
         if interest is Interest.NO:
-            request.stream = True
+            request.stream = request.stream or True
             return
         tap = self._capture.open(self._opened(flow), held=interest is Interest.MAYBE)
         self._taps[flow.id] = tap
-        request.stream = tap.request_chunk
+        request.stream = _before(request.stream, tap.request_chunk)
 
     def _socket_head(self, flow: http.HTTPFlow) -> None:
         """The same of a request for a WebSocket, which has no body."""
         interest = self._chooser.of_socket(host_of(flow), flow.request.path)
         if interest is Interest.NO:
-            flow.request.stream = True
+            flow.request.stream = flow.request.stream or True
             return
         tap = self._capture.open_socket(self._opened(flow), held=interest is Interest.MAYBE)
         self._taps[flow.id] = tap
@@ -107,9 +108,9 @@ class FlowTaps:
                 self._forget(flow, tap)
                 tap = None
         if tap is None:
-            response.stream = True
+            response.stream = response.stream or True
             return
-        response.stream = tap.response_chunk
+        response.stream = _before(response.stream, tap.response_chunk)
         tap.response_head(self._head_of(response, tap))
         self.checks.response_head(flow.id)
 
@@ -190,3 +191,15 @@ class FlowTaps:
                 tap.end("client_disconnect", STOPPED)
         self._taps.clear()
         self.checks.stop()
+
+
+def _before(theirs: object, tee: Callable[[bytes], bytes]) -> Callable[[bytes], bytes | Iterable[bytes]]:
+    """The tee, and behind it what a script has put there: it goes on seeing and changing the body."""
+    if not callable(theirs):
+        return tee
+
+    def both(data: bytes) -> bytes | Iterable[bytes]:
+        made: bytes | Iterable[bytes] = theirs(tee(data))
+        return made
+
+    return both

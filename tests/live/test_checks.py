@@ -180,3 +180,27 @@ async def test_a_script_that_changes_bytes_is_found(player: Player, tmp_path: Pa
             name not in HONEST
         )
         await sidecar.program.stop()
+
+
+EARLY = """
+def responseheaders(flow):
+    flow.response.stream = lambda data: data.replace(b'content', b'c0ntent')
+
+def requestheaders(flow):
+    flow.request.stream = lambda data: data
+"""
+
+
+async def test_a_script_that_came_first_keeps_its_hold_on_bodies(player: Player, tmp_path: Path) -> None:
+    """It goes on doing what it does, and the analyzer is told what came from the upstream."""
+    case, ignored = words("copied"), replace(words("ignored"), target="/v1/files")
+    player.add([case, ignored])
+    (tmp_path / "early.py").write_text(EARLY)
+    early = f"scripts={tmp_path / 'early.py'}"
+    async with sidecar_run("--upstream", player.url, "--set", early, env={"SIDECAR_EXCLUDE": "/v1/files"}) as sidecar:
+        for each in (case, ignored):
+            assert (await ask(sidecar.proxy, each)).body == each.body.replace(b"content", b"c0ntent")
+        samples = await checked(sidecar.metrics, 1)
+        assert samples.by("llm_streams_total", "outcome") == {"complete": 1}
+        assert samples.total("llm_sidecar_passivity_violations_total") == 1
+        await sidecar.program.stop()
