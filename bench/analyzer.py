@@ -1,8 +1,8 @@
 """What the analyzer costs per event, as ratios to a bare decode of the same payloads in the same run.
 
-`python -m bench.analyzer [--json]`. Each dialect's stream is fed as records, one event a read, through the whole path
-from records to metrics; "no quirks" is the same without detection at the end. Best of several rounds, because machines
-are shared.
+`python -m bench.analyzer [--json]`. Each dialect's stream is fed as records, one event a read (or ten, where it says so),
+through the whole path from records to metrics; "no quirks" is the same without detection at the end. Best of several
+rounds, because machines are shared.
 """
 
 import argparse
@@ -40,6 +40,11 @@ def chat(number: int) -> tuple[str, dict[str, Any]]:
     }
 
 
+def reasoning(number: int) -> tuple[str, dict[str, Any]]:
+    delta = {"content": None, "reasoning_content": f" word{number}"}
+    return "", chat(number)[1] | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
+
 def messages(number: int) -> tuple[str, dict[str, Any]]:
     delta = {"type": "text_delta", "text": f" word{number}"}
     return "content_block_delta", {"type": "content_block_delta", "index": 0, "delta": delta}
@@ -74,9 +79,17 @@ CASES: dict[str, tuple[str, Callable[[int], tuple[str, dict[str, Any]]]]] = {
     "openai.responses": ("/v1/responses", responses),
     "gemini.generate": ("/v1beta/models/gem:streamGenerateContent?alt=sse", gemini),
 }
+TEN_A_READ = " (10 a read)"
+MORE = {
+    "openai.chat reasoning": ("/v1/chat/completions", reasoning),
+    **{name + TEN_A_READ: case for name, case in CASES.items()},
+}
 
 
-def records(path: str, make: Callable[[int], tuple[str, dict[str, Any]]]) -> tuple[list[AnyRecord], list[bytes]]:
+def records(
+    path: str, make: Callable[[int], tuple[str, dict[str, Any]]], together: int = 1
+) -> tuple[list[AnyRecord], list[bytes]]:
+    """Records of a stream with so many events in each read, and the payloads."""
     payloads, reads = [], []
     for number in range(EVENTS):
         name, event = make(number)
@@ -89,7 +102,10 @@ def records(path: str, make: Callable[[int], tuple[str, dict[str, Any]]]) -> tup
         RequestSent(1, 1),
         ResponseHead(1, 2, 200, "HTTP/1.1", [("content-type", SSE)]),
     ]
-    chunks = [Chunk(1, 3 + number * 20_000_000, read) for number, read in enumerate(reads)]
+    chunks = [
+        Chunk(1, 3 + number * 20_000_000, b"".join(reads[number : number + together]))
+        for number in range(0, EVENTS, together)
+    ]
     return [*head, *chunks, Ended(1, 3 + EVENTS * 20_000_000, "eof")], payloads
 
 
@@ -98,8 +114,8 @@ def best(*works: Callable[[], None]) -> list[float]:
     return [seconds / EVENTS * 1e6 for seconds in best_of(ROUNDS, *works)]
 
 
-def measure(path: str, make: Callable[[int], tuple[str, dict[str, Any]]]) -> dict[str, float]:
-    stream, payloads = records(path, make)
+def measure(path: str, make: Callable[[int], tuple[str, dict[str, Any]]], together: int = 1) -> dict[str, float]:
+    stream, payloads = records(path, make, together)
     batches = [stream[begin : begin + 50] for begin in range(0, len(stream), 50)]
 
     def decode() -> None:
@@ -140,9 +156,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    found = {name: measure(*case) for name, case in CASES.items()}
-    save("analyzer", found, "python -m bench.analyzer")
-    print(json.dumps({"about": about(), "results": found}, indent=1) if asked.json else tables(found))
+    found = {
+        name: measure(*case, together=10 if name.endswith(TEN_A_READ) else 1) for name, case in (CASES | MORE).items()
+    }
+    if asked.json:
+        json.dump({"python": sys.version, "machine": platform.machine(), "results": found}, sys.stdout, indent=1)
+        return
+    print(f"Python {platform.python_version()}, {platform.machine()}, orjson {orjson.__version__}")
+    print(f"{'dialect':32} {'bare decode':>12} {'whole path':>11} {'ratio':>6} {'quirks add':>11}")
+    for name, row in found.items():
+        print(
+            f"{name:32} {row['decode_us']:9.2f} us {row['event_us']:8.2f} us {row['ratio']:6.2f} {row['quirks_add']:10.1%}"
+        )
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ class Exchange:
     """
 
     __slots__ = (
+        "__weakref__",  # exporters remember what is in flight
         "_byte_at",
         "_detour",
         "_digest",

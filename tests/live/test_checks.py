@@ -201,6 +201,7 @@ async def test_a_script_that_came_first_keeps_its_hold_on_bodies(player: Player,
         for each in (case, ignored):
             assert (await ask(sidecar.proxy, each)).body == each.body.replace(b"content", b"c0ntent")
         samples = await checked(sidecar.metrics, 1)
-        assert samples.by("llm_streams_total", "outcome") == {"complete": 1}
         assert samples.total("llm_sidecar_passivity_violations_total") == 1
+        samples = await counted(sidecar.metrics, 1)
+        assert samples.by("llm_streams_total", "outcome") == {"complete": 1}
         await sidecar.program.stop()
