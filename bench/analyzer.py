@@ -159,15 +159,8 @@ def main() -> None:
     found = {
         name: measure(*case, together=10 if name.endswith(TEN_A_READ) else 1) for name, case in (CASES | MORE).items()
     }
-    if asked.json:
-        json.dump({"python": sys.version, "machine": platform.machine(), "results": found}, sys.stdout, indent=1)
-        return
-    print(f"Python {platform.python_version()}, {platform.machine()}, orjson {orjson.__version__}")
-    print(f"{'dialect':32} {'bare decode':>12} {'whole path':>11} {'ratio':>6} {'quirks add':>11}")
-    for name, row in found.items():
-        print(
-            f"{name:32} {row['decode_us']:9.2f} us {row['event_us']:8.2f} us {row['ratio']:6.2f} {row['quirks_add']:10.1%}"
-        )
+    save("analyzer", found, "python -m bench.analyzer")
+    print(json.dumps({"about": about(), "results": found}, indent=1) if asked.json else tables(found))
 
 
 if __name__ == "__main__":
