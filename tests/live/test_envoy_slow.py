@@ -192,7 +192,9 @@ async def test_analyzer_that_hangs_is_given_up_and_nobody_waits(
         assert whole(big, answer)
         assert all(whole(case, answers[case.id]) for case in later)
         assert max(waits(player, [big], {"big": answer})) < 1.2
-        assert 16 * MIB < peak.bytes < (256 if patience else 96) * MIB, "at most what comes before Envoy gives up"
+        if patience:
+            assert peak.bytes > 16 * MIB, "more than one stream's window"
+        assert peak.bytes < (256 if patience else 96) * MIB, "at most what comes before Envoy gives up"
         await heard_again(player, running, told)
         assert (await scrape(told.metrics)).by("llm_streams_total", "outcome")["lost"] >= 1
         failed = await running.stat(r"http\.llm\.ext_proc\.failure_mode_allowed")

@@ -206,7 +206,7 @@ async def test_a_killed_proxy_costs_what_was_in_its_outbox_and_no_more(short_pat
             await wait_until(all_hang)
             await counted(metrics, len(done))
             await ask_all(sidecar.proxy, last)
-            await sidecar.program.stop(signal.SIGKILL)  # what ended in the last 10 ms may be in the outbox still
+            await sidecar.program.stop(signal.SIGKILL)  # what ended just now may be in the outbox still
             await asyncio.gather(*asking)
 
         async def no_orphans() -> bool:
@@ -217,6 +217,11 @@ async def test_a_killed_proxy_costs_what_was_in_its_outbox_and_no_more(short_pat
             await ask_all(sidecar.proxy, after)
         samples = await scrape(metrics)
     counts = samples.by("llm_streams_total", "gen_ai_request_model", "outcome")
+    # Of the last, a batch may have had the head and not the body, so that nobody knows the model.
+    nameless = {labels for labels in counts if labels[0] not in {case.id for case in (*done, *hung, *last, *after)}}
+    assert {outcome for _, outcome in nameless} <= {"lost"}
+    for labels in nameless:
+        del counts[labels]
     assert set(counts.values()) == {1}, "nothing twice"
     outcomes = dict(counts.keys())
     assert len(outcomes) == len(counts)
