@@ -1,5 +1,7 @@
 """mitmproxy's chain of addons, which asks of an event only those that have a hook for it."""
 
+from inspect import isawaitable
+
 from mitmproxy.addonmanager import AddonManager, safecall
 from mitmproxy.exceptions import AddonHalt
 from mitmproxy.hooks import Hook
@@ -23,11 +25,21 @@ class AddonChain(AddonManager):
             self._known, self._asked = list(self.chain), {}
         asked = self._asked.get(event.name)
         if asked is None:
-            asked = [each for each in self.chain if hasattr(each, "addons") or hasattr(each, event.name)]
+            asked = [
+                each for each in self.chain if hasattr(each, "addons") or callable(getattr(each, event.name, None))
+            ]
             self._asked[event.name] = asked
         for addon in asked:
             try:
-                with safecall():
-                    await self.invoke_addon(addon, event)
+                if hasattr(addon, "addons"):
+                    with safecall():
+                        await self.invoke_addon(addon, event)
+                else:
+                    done = getattr(addon, event.name)(*event.args())
+                    if done is not None and isawaitable(done):
+                        await done
             except AddonHalt:
                 return
+            except Exception:  # mitmproxy's way with it: what is logged, and what is not caught
+                with safecall():
+                    raise
