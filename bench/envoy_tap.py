@@ -1,6 +1,6 @@
 """Envoy with and without the tap, plain mitmdump and `sidecar run`, in one run: CPU and latency they add.
 
-`python bench/envoy_tap.py [--seconds S] [--streams N] [--json]`. For each, N streams at once with a chunk every 20 ms for S
+`python -m bench.envoy_tap [--seconds S] [--streams N] [--json]`. For each, N streams at once with a chunk every 20 ms for S
 seconds, then short requests one after the other. CPU is that of the proxy's process alone (for `sidecar run` without its
 analyzer); what the analyzer needs is told beside it. Latency is from the player's write of a chunk to the client's read.
 For the tap, the clock's error is told, too: from the player's write to the analyzer's reading of the clock, and the same
@@ -19,8 +19,6 @@ import time
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the proxies are run as in the live tests
 
 from sidecar.capture.records import Chunk
 from tests.live.envoy import analyzer, configuration, envoy

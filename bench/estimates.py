@@ -1,4 +1,4 @@
-"""How far estimated output tokens are off the reported ones: `python bench/estimates.py FILE…` (captures or curl output)."""
+"""How far estimated output tokens are off the reported ones: `python -m bench.estimates FILE…` (captures or curl output)."""
 
 import statistics
 import sys

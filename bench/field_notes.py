@@ -1,4 +1,4 @@
-"""Fills the tables of docs/field-notes.md: `python bench/field_notes.py [SERVER…]`.
+"""Fills the tables of docs/field-notes.md: `python -m bench.field_notes [SERVER…]`.
 
 bench/field_notes/servers.toml says which servers there are, how each is started and what it is asked. A real
 `sidecar run` is put in front of each that answers, the requests go through it, and what it says of them becomes the table.

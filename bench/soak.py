@@ -1,6 +1,6 @@
 """A long load through the real proxy: that neither proxy nor analyzer grows with the exchanges that have been.
 
-`python bench/soak.py [--exchanges N] [--streams M] [--seconds S] [--json]`. First N short streams over kept connections,
+`python -m bench.soak [--exchanges N] [--streams M] [--seconds S] [--json]`. First N short streams over kept connections,
 resident memory and descriptors of both processes read at twenty points; then M slow streams at once, one event a second
 for S seconds, three times: what a stream in flight costs, and that it is given back. Growth is counted from the third point on
 (a tenth into the load), when buffers, code and bounded tables have their size. `--exchanges 200000` is the long form.
@@ -13,9 +13,6 @@ import platform
 import resource
 import sys
 from dataclasses import asdict
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the proxy is run as in the live tests
 
 from tests.live.processes import sidecar_run
 from tests.live.scrape import scrape, wait_until

@@ -1,6 +1,6 @@
 """A long WebSocket through the real proxy: what a message costs, and that neither proxy nor analyzer grows.
 
-`python bench/websocket.py [--messages N] [--size BYTES] [--history keep] [--json]`. A server sends N audio deltas in one
+`python -m bench.websocket [--messages N] [--size BYTES] [--history keep] [--json]`. A server sends N audio deltas in one
 response, the client speaks one message in ten, in one socket through `sidecar run`. Resident memory of both processes is
 read at ten points; with `--history keep` mitmproxy keeps every message, as it does by itself. Growth is counted from the
 first point on, when buffers have their size.
@@ -12,9 +12,6 @@ import json
 import platform
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the proxy is run as in the live tests
 
 from tests.live.processes import sidecar_run
 from tests.live.scrape import scrape, wait_until
