@@ -6,6 +6,7 @@ HEALTHY = {
     "llm-sidecar: Exceptions caught: A": "no bug shows",
     "llm-sidecar: Records dropped and exchanges lost: A": "a sidecar that keeps up drops nothing",
     "llm-sidecar: Records dropped and exchanges lost: B": "nothing restarts, and the analyzer is not full",
+    "llm-sidecar: Exchanges checked for passivity: B": "nothing changes bodies",
     "llm-sidecar: Exceptions caught, by stage: A": "no bug shows",
     "llm-sidecar: Exceptions caught, by stage: B": "no bug shows",
     "llm-sidecar: Label values folded into other: A": "there are fewer models than max_models",

@@ -125,6 +125,7 @@ async def test_each_chunk_is_passed_on_before_the_next_is_sent(player: Player, s
     exchange = chat("lockstep", chat_events({"role": "assistant"}, *({"content": f"{n} "} for n in range(20))), every=0)
     player.add([exchange])
     step = player.steps[exchange.id] = asyncio.Semaphore(1)
+    before = await scrape(sidecar.metrics)
     bounds = list(accumulate(len(piece.data) for piece in exchange.pieces))
 
     def received(body: bytes) -> None:
@@ -136,6 +137,7 @@ async def test_each_chunk_is_passed_on_before_the_next_is_sent(player: Player, s
     client.close()
     assert answer.ending == "eof", f"stuck after {len(answer.body)} bytes: the proxy holds something back"
     assert [read.data for read in answer.reads] == [piece.data for piece in exchange.pieces]
+    await counted(sidecar.metrics, 1, since=before)  # not in the midst of the next test
 
 
 @in_module_loop

@@ -108,7 +108,7 @@ _TRAFFIC = Row(
         graph(
             "Exchanges checked for passivity",
             "Per minute: exchanges (a sample) of which what came from the upstream was compared with what went to the client, "
-            "and those in which it was not the same. One is an alert.",
+            "and those in which it was not the same, of which 0 is healthy. One is an alert.",
             PER_MINUTE,
             Query(or_zero(per_minute((), m.PASSIVITY_CHECKS)), "compared"),
             Query(or_zero(per_minute((), m.PASSIVITY_VIOLATIONS)), "not the same"),
