@@ -157,7 +157,7 @@ async def test_streams_that_ended_while_the_analyzer_hung_do_not_hang_for_ever(p
     """Not even where there was no room for their ends: once there is, they are told."""
     megabyte = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"x" * 1_000_000 + b'"}}]}\n\n'
     before = words("before", 2)
-    flood = chat("flood", [megabyte] * 2, every=0, model="flood")
+    flood = chat("flood", [megabyte] * 4, every=0.1, model="flood")  # fills the socket, then the outbox
     shorts = [chat(f"short {number}", chat_events({"content": "x"}, model="short"), every=0) for number in range(600)]
     player.add([before, flood, *shorts])
     player.steps = {before.id: asyncio.Semaphore(1)}
