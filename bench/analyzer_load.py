@@ -79,9 +79,10 @@ class Feeder:
         return len(self._sent)
 
     async def send(self, batch: Sequence[Item]) -> None:
-        """One batch."""
-        self._sent.append(monotonic_ns())
-        self._writer.write(encode(batch))
+        """One batch, with a record of no exchange behind it: of pieces alone the analyzer says nothing."""
+        now = monotonic_ns()
+        self._sent.append(now)
+        self._writer.write(encode([*batch, RequestSent(0, now)]))
         await self._writer.drain()
 
     async def answered(self) -> None:
