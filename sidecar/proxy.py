@@ -33,6 +33,7 @@ from sidecar.passivity import HostInBrackets, ManyUpstreamConnections, mend
 from sidecar.proxy_side import ProxySide
 from sidecar.short_way import shorten
 from sidecar.start_error import StartError
+from sidecar.stopping import Stopping
 from sidecar.transport.own_analyzer import OwnAnalyzer
 from sidecar.transport.supervisor import ChildFailed
 
@@ -62,10 +63,11 @@ async def run(
     ready: Callable[[Sequence[str], dict[str, str]], None],
     until: "asyncio.Future[None] | None" = None,
     analyzer: OwnAnalyzer | None = None,
+    stopping: Stopping | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, or `until` is done. `ready` is told the proxy's addresses and the analyzer's.
 
-    `analyzer` is one that has begun to start already.
+    `analyzer` is one that has begun to start already, `stopping` what signals already do.
 
     Raises StartError or ConfigError where it cannot.
     """
@@ -74,17 +76,15 @@ async def run(
         raise ConfigError("--record and --socket exclude each other: who records is the analyzer, give it --record")
     logging.getLogger().setLevel(settings.log_level.upper())
     side = ProxySide(settings, analyzer)
-    stopping = _Stopping()
+    stopping = stopping or Stopping()
     if until is not None:
         until.add_done_callback(lambda _: stopping.stop())
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_report)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.stop)
+    asyncio.get_running_loop().set_exception_handler(_report)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     try:
         await side.start()
-        master = stopping.master = _master(settings, modes, side)
+        master = _master(settings, modes, side)
+        stopping.end = master.shutdown
         server = master.addons.get("proxyserver")
 
         def up() -> None:
@@ -100,22 +100,6 @@ async def run(
             raise
     finally:
         await side.stop()
-
-
-class _Stopping:
-    """What a signal does: it ends the proxy in order, or, before there is one, breaks off the start."""
-
-    def __init__(self) -> None:
-        self.master: Master | None = None
-        self.asked = False
-        self._task = asyncio.current_task()
-
-    def stop(self) -> None:
-        self.asked = True
-        if self.master is not None:
-            self.master.shutdown()
-        elif self._task is not None:
-            self._task.cancel()
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

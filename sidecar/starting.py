@@ -2,10 +2,10 @@
 
 import asyncio
 import importlib
-import signal
 from collections.abc import Callable, Sequence
 
 from sidecar.config import Settings
+from sidecar.stopping import Stopping
 from sidecar.transport.own_analyzer import OwnAnalyzer
 
 
@@ -23,16 +23,7 @@ async def run(settings: Settings, ready: Callable[[Sequence[str], dict[str, str]
 
     Raises StartError or ConfigError where it cannot.
     """
-    starting, asked = asyncio.current_task(), False
-
-    def stop() -> None:
-        nonlocal asked
-        asked = True
-        if starting is not None:
-            starting.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):  # until the proxy has its own
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+    stopping = Stopping()  # before anything is begun
     analyzer = OwnAnalyzer(settings) if settings.socket is None else None
     try:
         if analyzer is not None:
@@ -40,9 +31,9 @@ async def run(settings: Settings, ready: Callable[[Sequence[str], dict[str, str]
         await asyncio.to_thread(importlib.import_module, "sidecar.proxy")
         from sidecar import proxy
 
-        await proxy.run(settings, ready, analyzer=analyzer)
+        await proxy.run(settings, ready, analyzer=analyzer, stopping=stopping)
     except asyncio.CancelledError:
-        if not asked:
+        if not stopping.asked:
             raise
     finally:
         if analyzer is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 
 
 def stop_on_signals(until: "asyncio.Future[None]") -> None:
@@ -15,6 +16,25 @@ def stop_on_signals(until: "asyncio.Future[None]") -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
+
+
+class Stopping:
+    """What SIGINT and SIGTERM do to a proxy: they call `end`, or, before there is one, break off the task that starts it."""
+
+    def __init__(self) -> None:
+        self.end: Callable[[], None] | None = None
+        self.asked = False
+        self._task = asyncio.current_task()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+
+    def stop(self) -> None:
+        """As if a signal had come."""
+        self.asked = True
+        if self.end is not None:
+            self.end()
+        elif self._task is not None:
+            self._task.cancel()
 
 
 async def stop_at_end_of_input(until: "asyncio.Future[None]", seconds: float = 0.0) -> None:
