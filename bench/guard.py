@@ -66,6 +66,17 @@ def reference(file: Path = REFERENCE) -> dict[str, float]:
     return found
 
 
+def judge(found: Mapping[str, float], file: Path, headings: tuple[str, str], *, update: bool) -> None:
+    """Say how what was found compares with what is committed, or commit it. Exits where something is too slow."""
+    if update:
+        file.write_text(json.dumps(found, indent=1) + "\n")
+    known = reference(file)
+    rows = ((what, found[what], known[what], f"{found[what] / known[what] - 1:+.1%}") for what in found)
+    print(table((*headings, "reference", "change"), rows))
+    if slow := too_slow(found, known):
+        sys.exit(f"slower by more than {TOLERANCE:.0%}: {', '.join(slow)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", action="store_true")
@@ -74,18 +85,8 @@ def main() -> None:
         found = measure(*MEASURED)
     except NoValgrind as error:
         sys.exit(str(error))
-    if asked.update:
-        REFERENCE.write_text(json.dumps(found, indent=1) + "\n")
+    judge(found, REFERENCE, ("work", "decodes"), update=asked.update)
     known = reference()
-    print(
-        table(
-            ("work", "decodes", "reference", "change"),
-            ((work, found[work], known[work], f"{found[work] / known[work] - 1:+.1%}") for work in found),
-        )
-    )
-    slow = too_slow(found, known)
-    if slow:
-        sys.exit(f"slower by more than {TOLERANCE:.0%}: {', '.join(slow)}")
     if any(found[work] < known[work] * (1 - TOLERANCE) for work in found):
         print("faster by more than that: python -m bench.guard --update keeps it")
 

@@ -6,15 +6,12 @@ turn of each. It fails where a multiple is more than 30 % above what is in bench
 
 import argparse
 import asyncio
-import json
-import sys
 from pathlib import Path
 
 from bench import measuring
-from bench.guard import TOLERANCE, too_slow
+from bench.guard import judge
 from bench.load import Load, many_files
 from bench.proxies import Route, mitmdump, sidecar
-from bench.results import table
 
 REFERENCE = Path(__file__).with_suffix(".json")
 ROUNDS = 6
@@ -53,24 +50,11 @@ async def _request(load: Load, route: Route) -> float:
     return row["cpu_us"] or 0.0
 
 
-def reference() -> dict[str, float]:
-    """What is committed."""
-    found: dict[str, float] = json.loads(REFERENCE.read_text())
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", action="store_true")
     asked = parser.parse_args()
-    found = asyncio.run(ratios())
-    if asked.update:
-        REFERENCE.write_text(json.dumps(found, indent=1) + "\n")
-    known = reference()
-    rows = ((what, found[what], known[what], f"{found[what] / known[what] - 1:+.1%}") for what in found)
-    print(table(("per", "of mitmdump's CPU", "reference", "change"), rows))
-    if slow := too_slow(found, known):
-        sys.exit(f"slower by more than {TOLERANCE:.0%}: {', '.join(slow)}")
+    judge(asyncio.run(ratios()), REFERENCE, ("per", "of mitmdump's CPU"), update=asked.update)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bench.guard import too_slow
-from bench.guard_proxy import ratios, reference
+from bench.guard import reference, too_slow
+from bench.guard_proxy import REFERENCE, ratios
 
 BUSY = """
 import asyncio, time
@@ -23,11 +23,13 @@ def running():
 
 async def test_proxy_has_not_become_slow() -> None:
     found = await ratios()
-    assert not too_slow(found, reference()), f"{found}, once {reference()}: python -m bench.guard_proxy --update"
+    assert not too_slow(found, reference(REFERENCE)), (
+        f"{found}, once {reference(REFERENCE)}: python -m bench.guard_proxy --update"
+    )
 
 
 async def test_proxy_that_burns_half_of_its_time_is_found_slow(tmp_path: Path) -> None:
     script = tmp_path / "busy.py"
     script.write_text(BUSY)
     found = await ratios("--set", f"scripts={script}", rounds=2)
-    assert "chunk" in too_slow(found, reference())
+    assert "chunk" in too_slow(found, reference(REFERENCE))
