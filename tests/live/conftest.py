@@ -4,11 +4,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.live.player import Player
 from tests.live.processes import STARTED
 from tests.live.tls import Certificate
 from tests.parts import require_module
@@ -23,6 +24,14 @@ def pytest_runtest_makereport(
         for program in STARTED:
             report.sections.append((f"{program.name} ({program.process.pid})", program.stdout + program.stderr))
     return report
+
+
+@pytest.fixture
+async def player() -> AsyncIterator[Player]:
+    """An upstream that plays what it is given."""
+    player = Player()
+    async with player.serving():
+        yield player
 
 
 @pytest.fixture

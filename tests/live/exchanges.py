@@ -182,3 +182,9 @@ def chat(
         end=end,
         end_at=first + len(events) * every,
     )
+
+
+def words(name: str, count: int = 10, every: float = 0.02) -> Exchange:
+    """A chat of so many words, of a model of its own."""
+    deltas = ({"content": f"{word} "} for word in range(count))
+    return chat(name, chat_events(*deltas, model=name), every=every, model=name)

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -10,25 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.live.exchanges import CASE, Exchange, Piece, chat, chat_events
+from tests.live.exchanges import CASE, Exchange, Piece, words
 from tests.live.player import Player
 from tests.live.processes import Sidecar, plain_mitmproxy, sidecar_run
 from tests.live.raw_client import ask
 from tests.live.scrape import Samples, counted, scrape, wait_until
 from tests.live.tls import Certificate, trusting
 from tests.parts import require_module
-
-
-@pytest.fixture
-async def player() -> AsyncIterator[Player]:
-    player = Player()
-    async with player.serving():
-        yield player
-
-
-def words(name: str, count: int = 10, every: float = 0.01) -> Exchange:
-    deltas = ({"content": f"{word} "} for word in range(count))
-    return chat(name, chat_events(*deltas, model=name), every=every, model=name)
 
 
 async def checked(metrics: str, number: int) -> Samples:

@@ -4,15 +4,12 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from dashboards.generator.rules import rule_files
 from dashboards.generator.thresholds import THRESHOLDS
 from tests.live.envoy import Envoy, Listening, analyzer, configuration, each_with_a_log, envoy
-from tests.live.exchanges import End, Exchange, Piece, chat, chat_events
+from tests.live.exchanges import End, Exchange, Piece, chat, chat_events, words
 from tests.live.monitoring import prometheus
 from tests.live.player import Player
 from tests.live.processes import sidecar_run
@@ -20,18 +17,6 @@ from tests.live.raw_client import Answer, ask, ask_all
 from tests.live.scrape import counted, scrape, wait_until
 
 _STREAMS = "llm_sidecar_envoy_streams_total"
-
-
-@pytest.fixture
-async def player() -> AsyncIterator[Player]:
-    player = Player()
-    async with player.serving():
-        yield player
-
-
-def words(name: str, count: int, every: float = 0.02) -> Exchange:
-    deltas = ({"content": f"{word} "} for word in range(count))
-    return chat(name, chat_events(*deltas, model=name), every=every, model=name)
 
 
 def whole(case: Exchange, answer: Answer) -> bool:

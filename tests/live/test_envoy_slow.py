@@ -21,13 +21,6 @@ from tests.live.scrape import scrape, wait_until
 MIB = 1 << 20
 
 
-@pytest.fixture
-async def player() -> AsyncIterator[Player]:
-    player = Player()
-    async with player.serving():
-        yield player
-
-
 def flood(name: str, seconds: float, kib: int) -> Exchange:
     """So many KiB every ten milliseconds."""
     piece = b"data: " + b"x" * (kib * 1024 - 8) + b"\n\n"

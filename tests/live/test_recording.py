@@ -10,7 +10,7 @@ import resource
 import signal
 import stat
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,13 +73,6 @@ async def written(sidecar: Sidecar, number: int) -> Samples:
         return samples if done >= number else None
 
     return await wait_until(enough, what=f"{number} recordings")
-
-
-@pytest.fixture
-async def player() -> AsyncIterator[Player]:
-    player = Player()
-    async with player.serving():
-        yield player
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

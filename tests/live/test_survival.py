@@ -14,7 +14,7 @@ import pytest
 
 from sidecar.capture.records import VERSION, Chunk, Ended, Health, Hello, Opened, RequestSent, ResponseHead
 from sidecar.transport.wire import LENGTH, encode
-from tests.live.exchanges import Exchange, chat, chat_events
+from tests.live.exchanges import chat, chat_events, words
 from tests.live.player import Player
 from tests.live.processes import Sidecar, sidecar_analyzer, sidecar_run
 from tests.live.raw_client import Answer, Client, ask, ask_all
@@ -24,21 +24,9 @@ NOISE = 0.25
 
 
 @pytest.fixture
-async def player() -> AsyncIterator[Player]:
-    player = Player()
-    async with player.serving():
-        yield player
-
-
-@pytest.fixture
 async def sidecar(player: Player) -> AsyncIterator[Sidecar]:
     async with sidecar_run("--upstream", player.url) as sidecar:
         yield sidecar
-
-
-def words(name: str, count: int, every: float = 0.02) -> Exchange:
-    deltas = ({"content": f"{word} "} for word in range(count))
-    return chat(name, chat_events(*deltas, model=name), every=every, model=name)
 
 
 async def restarted(sidecar: Sidecar, killed: int) -> None:

@@ -5,28 +5,15 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.live.exchanges import Exchange, chat, chat_events
+from tests.live.exchanges import words
 from tests.live.player import Player
 from tests.live.processes import BIN, Sidecar, program, sidecar_run
 from tests.live.raw_client import Client, ask, ask_all
 from tests.live.scrape import counted, scrape, wait_until
-
-
-@pytest.fixture
-async def player() -> AsyncIterator[Player]:
-    player = Player()
-    async with player.serving():
-        yield player
-
-
-def words(name: str, count: int, every: float = 0.02) -> Exchange:
-    deltas = ({"content": f"{word} "} for word in range(count))
-    return chat(name, chat_events(*deltas, model=name), every=every, model=name)
 
 
 def workers(sidecar: Sidecar) -> list[int]:
